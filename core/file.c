@@ -1,0 +1,243 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct tm_file {
+    tm_file_set *set;
+    atomic_uint refs;
+    tm_file_identity identity;
+    /* Guarded by the set's lock: */
+    int fd;        /* -1: not open */
+    unsigned users; /* of fd */
+    tm_file *lru_prev, *lru_next; /* in the list while open without users */
+    char path[];
+};
+
+struct tm_file_set {
+    pthread_mutex_t lock; /* innermost; not held while opening, reading or closing */
+    unsigned open, max;
+    tm_file *lru_first, *lru_last; /* least recently used first */
+};
+
+int tm_file_set_new(unsigned max_descriptors, tm_file_set **ret)
+{
+    tm_file_set *set = TM_NEW(tm_file_set);
+    if (!set)
+        return -ENOMEM;
+    set->max = max_descriptors ? max_descriptors : 1;
+    pthread_mutex_init(&set->lock, NULL);
+    *ret = set;
+    return 0;
+}
+
+void tm_file_set_free(tm_file_set *set)
+{
+    if (!set)
+        return;
+    assert(set->open == 0);
+    pthread_mutex_destroy(&set->lock);
+    free(set);
+}
+
+unsigned tm_file_set_open_count(tm_file_set *set)
+{
+    pthread_mutex_lock(&set->lock);
+    unsigned n = set->open;
+    pthread_mutex_unlock(&set->lock);
+    return n;
+}
+
+static tm_file_identity identity_of(const struct stat *st)
+{
+    return (tm_file_identity){
+        .dev = st->st_dev,
+        .ino = st->st_ino,
+        .size = (uint64_t)st->st_size,
+        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+    };
+}
+
+static bool same_identity(const tm_file_identity *a, const tm_file_identity *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+/* Without O_NONBLOCK a FIFO under a weight file's name would hold the thread for ever. */
+static int open_regular(const char *path, tm_req *req, int *ret_fd, struct stat *ret_st)
+{
+    TM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, ret_st) < 0)
+        return tm_fail(req, errno, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(ret_st->st_mode))
+        return tm_fail(req, S_ISDIR(ret_st->st_mode) ? EISDIR : EINVAL, "%s: not a regular file",
+                       path);
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
+int tm_file_new(tm_file_set *set, const char *path, tm_req *req, tm_file **ret)
+{
+    TM_AUTO_CLOSE int fd = -1;
+    struct stat st;
+    TM_TRY(open_regular(path, req, &fd, &st));
+    size_t len = strlen(path) + 1;
+    tm_file *file = calloc(1, sizeof(*file) + len);
+    if (!file)
+        return tm_fail(req, ENOMEM, "out of memory");
+    file->set = set;
+    file->identity = identity_of(&st);
+    file->fd = -1;
+    memcpy(file->path, path, len);
+    atomic_init(&file->refs, 1);
+    *ret = file;
+    return 0;
+}
+
+tm_file *tm_file_ref(tm_file *file)
+{
+    atomic_fetch_add_explicit(&file->refs, 1, memory_order_relaxed);
+    return file;
+}
+
+static void lru_remove(tm_file *file)
+{
+    tm_file_set *set = file->set;
+    *(file->lru_prev ? &file->lru_prev->lru_next : &set->lru_first) = file->lru_next;
+    *(file->lru_next ? &file->lru_next->lru_prev : &set->lru_last) = file->lru_prev;
+    file->lru_prev = file->lru_next = NULL;
+}
+
+static void lru_append(tm_file *file)
+{
+    tm_file_set *set = file->set;
+    file->lru_prev = set->lru_last;
+    *(set->lru_last ? &set->lru_last->lru_next : &set->lru_first) = file;
+    set->lru_last = file;
+}
+
+/* Takes the descriptor of the least recently used file where the set is over its limit; -1 where
+ * it is not, or where all are in use. The caller closes it without the lock. */
+static int take_surplus(tm_file_set *set)
+{
+    tm_file *oldest = set->open > set->max ? set->lru_first : NULL;
+    if (!oldest)
+        return -1;
+    lru_remove(oldest);
+    set->open--;
+    int fd = oldest->fd;
+    oldest->fd = -1;
+    return fd;
+}
+
+tm_file *tm_file_unref(tm_file *file)
+{
+    if (!file || atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) != 1)
+        return NULL;
+    tm_file_set *set = file->set;
+    pthread_mutex_lock(&set->lock);
+    assert(file->users == 0);
+    if (file->fd >= 0) {
+        lru_remove(file);
+        set->open--;
+    }
+    pthread_mutex_unlock(&set->lock);
+    tm_closep(&file->fd);
+    free(file);
+    return NULL;
+}
+
+const char *tm_file_path(const tm_file *file)
+{
+    return file->path;
+}
+
+const tm_file_identity *tm_file_identity_of(const tm_file *file)
+{
+    return &file->identity;
+}
+
+/* One more user of the descriptor that is open, -1 where none is. */
+static int join_open(tm_file *file)
+{
+    pthread_mutex_lock(&file->set->lock);
+    if (file->fd >= 0 && file->users++ == 0)
+        lru_remove(file);
+    int fd = file->fd;
+    pthread_mutex_unlock(&file->set->lock);
+    return fd;
+}
+
+static int open_current(tm_file *file, tm_req *req, int *ret_fd)
+{
+    TM_AUTO_CLOSE int fd = -1;
+    struct stat st;
+    TM_TRY(open_regular(file->path, req, &fd, &st));
+    tm_file_identity now = identity_of(&st);
+    if (!same_identity(&now, &file->identity))
+        return tm_fail(req, ESTALE, "%s: the file changed while it was mounted", file->path);
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
+int tm_file_acquire(tm_file *file, bool nowait, tm_req *req, int *ret_fd)
+{
+    int fd = join_open(file);
+    if (fd >= 0) {
+        *ret_fd = fd;
+        return 0;
+    }
+    if (nowait)
+        return -EAGAIN;
+    TM_AUTO_CLOSE int fresh = -1;
+    TM_TRY(open_current(file, req, &fresh));
+    tm_file_set *set = file->set;
+    pthread_mutex_lock(&set->lock);
+    if (file->fd < 0) {
+        file->fd = fresh;
+        fresh = -1;
+        set->open++;
+    } else if (file->users == 0) {
+        lru_remove(file); /* another thread opened it meanwhile */
+    }
+    file->users++;
+    *ret_fd = file->fd;
+    TM_AUTO_CLOSE int surplus = take_surplus(set);
+    pthread_mutex_unlock(&set->lock);
+    return 0;
+}
+
+void tm_file_release(tm_file *file)
+{
+    tm_file_set *set = file->set;
+    pthread_mutex_lock(&set->lock);
+    assert(file->users > 0 && file->fd >= 0);
+    if (--file->users == 0)
+        lru_append(file);
+    TM_AUTO_CLOSE int surplus = take_surplus(set);
+    pthread_mutex_unlock(&set->lock);
+}
+
+int tm_file_check(tm_file *file, int fd, tm_req *req)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return tm_fail(req, errno, "%s: %s", file->path, strerror(errno));
+    tm_file_identity now = identity_of(&st);
+    if (!same_identity(&now, &file->identity))
+        return tm_fail(req, ESTALE, "%s: the file was changed while it was mounted", file->path);
+    return 0;
+}
+
+bool tm_file_is_current(const tm_file *file)
+{
+    struct stat st;
+    if (stat(file->path, &st) < 0)
+        return false;
+    tm_file_identity now = identity_of(&st);
+    return same_identity(&now, &file->identity);
+}

@@ -1,0 +1,35 @@
+/*
+ * The threads of a process: workers that run kernels, I/O threads that wait for local disks, and a
+ * clock that ends reads whose time is up. One per session.
+ */
+#ifndef TM_CORE_SCHED_H
+#define TM_CORE_SCHED_H
+
+#include <pthread.h>
+
+#include "core/pool.h"
+
+typedef struct tm_sched_params {
+    unsigned workers; /* CPU threads; 0: as many as there are cores */
+    unsigned io;      /* threads that may wait in a local read; 0: a default */
+} tm_sched_params;
+
+struct tm_sched {
+    tm_pool *workers, *io;
+    pthread_mutex_t lock; /* guards what follows; taken after a read's lock */
+    pthread_cond_t wake;
+    pthread_t clock;
+    tm_read *timed; /* list of reads under way that have a deadline */
+    uint64_t started, inline_done; /* reads that had to wait, and that did not */
+    bool stopping;
+};
+
+TM_MUST_CHECK int tm_sched_new(const tm_sched_params *params, tm_sched **ret);
+/* Every read must have ended. */
+void tm_sched_free(tm_sched *sched);
+
+/* For core/read.c: watch the read's deadline, and stop that. */
+void tm_sched_watch(tm_sched *sched, tm_read *read);
+void tm_sched_unwatch(tm_sched *sched, tm_read *read);
+
+#endif

@@ -1,0 +1,70 @@
+#include "formats/fingerprint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/read.h"
+#include "core/sha256.h"
+
+enum { CHUNK = 64 << 10, BLOCK = 4096, BLOCKS = 16 };
+
+typedef struct hashing {
+    tm_sched *sched;
+    tm_req *req;
+    tm_sha256 *sha;
+    uint8_t buffer[CHUNK];
+} hashing;
+
+static int add_range(hashing *h, tm_blob *blob, uint64_t off, uint64_t len)
+{
+    while (len > 0) {
+        size_t n = tm_min_u64(len, sizeof(h->buffer));
+        TM_TRY(tm_read_wait(h->sched, blob, off, n, h->buffer, h->req));
+        tm_sha256_add(h->sha, h->buffer, n);
+        off += n;
+        len -= n;
+    }
+    return 0;
+}
+
+static int add_blocks(hashing *h, tm_blob *blob)
+{
+    uint64_t last = blob->size - BLOCK;
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        /* floor(last * i / 15) without overflow */
+        uint64_t off = last / (BLOCKS - 1) * i + last % (BLOCKS - 1) * i / (BLOCKS - 1);
+        TM_TRY(add_range(h, blob, off, BLOCK));
+    }
+    return 0;
+}
+
+static int add_file(hashing *h, const tm_model_file *file)
+{
+    char size[24];
+    tm_sha256_add(h->sha, file->name, strlen(file->name) + 1);
+    if (!file->blob)
+        return 0;
+    int n = snprintf(size, sizeof(size), "%" PRIu64, file->blob->size);
+    tm_sha256_add(h->sha, size, (size_t)n + 1);
+    uint64_t header = tm_min_u64(file->header_bytes, file->blob->size);
+    if (file->blob->size <= header + BLOCKS * BLOCK)
+        return add_range(h, file->blob, 0, file->blob->size);
+    TM_TRY(add_range(h, file->blob, 0, header));
+    return add_blocks(h, file->blob);
+}
+
+int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req, char ret[65])
+{
+    TM_AUTO(tm_sha256_freep) tm_sha256 *sha = NULL;
+    TM_AUTO_FREE hashing *h = TM_NEW(hashing);
+    int rc = h ? tm_sha256_new(&sha) : -ENOMEM;
+    if (rc < 0)
+        return tm_fail(req, -rc, "fingerprint: %s", strerror(-rc));
+    h->sched = sched;
+    h->req = req;
+    h->sha = sha;
+    for (uint32_t i = 0; i < model->file_count; i++)
+        TM_TRY(add_file(h, &model->files[i]));
+    rc = tm_sha256_hex(sha, ret);
+    return rc < 0 ? tm_fail(req, -rc, "fingerprint: %s", strerror(-rc)) : 0;
+}

@@ -1,0 +1,19 @@
+/*
+ * The fingerprint of a checkpoint: which weights these are, without reading them all.
+ *
+ * SHA-256 over, for each weight file in the order of the model: its name, NUL, its size as decimal
+ * text, NUL, its first 8 + N bytes (the header), and 16 blocks of 4 KiB that begin at
+ * floor((size - 4096) * i / 15) for i = 0 … 15 (a file that is no larger than header and blocks
+ * together is hashed whole instead).
+ * The same weights give the same fingerprint wherever they lie.
+ */
+#ifndef TM_FORMATS_FINGERPRINT_H
+#define TM_FORMATS_FINGERPRINT_H
+
+#include "core/model.h"
+
+/* 64 hex digits. May block. A missing file counts by its name alone. */
+TM_MUST_CHECK int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req,
+                                 char ret[65]);
+
+#endif

@@ -1,0 +1,152 @@
+#include "formats/table.h"
+
+#include "core/plan.h"
+
+enum { STEP = 256 };
+
+struct tm_table {
+    atomic_uint refs;
+    tm_table_params params;
+    size_t header_len;
+    uint64_t size;
+    uint64_t starts[]; /* byte offset of rows 0, STEP, 2 STEP, … */
+};
+
+int tm_table_new(const tm_table_params *params, tm_table **ret)
+{
+    uint64_t steps = params->rows / STEP + 1;
+    tm_table *table = malloc(sizeof(*table) + steps * sizeof(table->starts[0]));
+    if (!table)
+        return -ENOMEM;
+    atomic_init(&table->refs, 1);
+    table->params = *params;
+    table->header_len = strlen(params->header);
+    uint64_t at = table->header_len;
+    for (uint64_t row = 0; row < params->rows; row++) {
+        if (row % STEP == 0)
+            table->starts[row / STEP] = at;
+        at += params->row_text(params->ctx, row, NULL, 0);
+    }
+    if (params->rows % STEP == 0)
+        table->starts[params->rows / STEP] = at;
+    table->size = at;
+    *ret = table;
+    return 0;
+}
+
+tm_table *tm_table_ref(tm_table *table)
+{
+    atomic_fetch_add_explicit(&table->refs, 1, memory_order_relaxed);
+    return table;
+}
+
+tm_table *tm_table_unref(tm_table *table)
+{
+    if (table && atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) == 1)
+        free(table);
+    return NULL;
+}
+
+uint64_t tm_table_size(const tm_table *table)
+{
+    return table->size;
+}
+
+/* A window of the text that is being written: bytes before it are skipped, after it dropped. */
+typedef struct window {
+    uint8_t *dst;
+    uint64_t off, end; /* of the window in the table */
+    uint64_t at;       /* where the next text stands in the table */
+} window;
+
+static void put(window *w, const char *text, size_t len)
+{
+    uint64_t from = tm_max_u64(w->at, w->off), to = tm_min_u64(w->at + len, w->end);
+    if (from < to)
+        memcpy(w->dst + (from - w->off), text + (from - w->at), to - from);
+    w->at += len;
+}
+
+/* The last step of rows that begins at or before OFF. */
+static uint64_t step_at(const tm_table *table, uint64_t off)
+{
+    uint64_t lo = 0, hi = table->params.rows / STEP + 1;
+    while (hi - lo > 1) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        if (table->starts[mid] <= off)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+typedef struct render_args {
+    const tm_table *table;
+    uint64_t off;
+    size_t len;
+    uint8_t *dst;
+} render_args;
+
+static int run_render(void *args, tm_req *req)
+{
+    render_args *a = args;
+    const tm_table_params *p = &a->table->params;
+    window w = {a->dst, a->off, a->off + a->len, 0};
+    char stack[4096];
+    put(&w, p->header, a->table->header_len);
+    uint64_t step = step_at(a->table, a->off);
+    w.at = a->table->starts[step];
+    for (uint64_t row = step * STEP; row < p->rows && w.at < w.end; row++) {
+        size_t len = p->row_text(p->ctx, row, stack, sizeof(stack));
+        if (len <= sizeof(stack)) {
+            put(&w, stack, len);
+            continue;
+        }
+        TM_AUTO_FREE char *text = malloc(len);
+        if (!text)
+            return tm_fail(req, ENOMEM, "out of memory");
+        p->row_text(p->ctx, row, text, len);
+        put(&w, text, len);
+    }
+    return 0;
+}
+
+typedef struct table_blob {
+    tm_blob blob;
+    tm_table *table;
+    void *owner;
+    void (*owner_unref)(void *owner);
+} table_blob;
+
+static int table_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
+{
+    render_args a = {TM_CONTAINER(blob, table_blob, blob)->table, off, len, dst};
+    return tm_plan_run(plan, run_render, &a, sizeof(a));
+}
+
+static void table_free(tm_blob *blob)
+{
+    table_blob *self = TM_CONTAINER(blob, table_blob, blob);
+    tm_table_unref(self->table);
+    self->owner_unref(self->owner);
+    free(self);
+}
+
+static const tm_blob_ops table_ops = {.kind = "table", .plan = table_plan, .free = table_free};
+
+int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *owner),
+                      tm_blob **ret)
+{
+    table_blob *self = TM_NEW(table_blob);
+    if (!self) {
+        owner_unref(owner);
+        return -ENOMEM;
+    }
+    tm_blob_init(&self->blob, &table_ops, table->size);
+    self->table = tm_table_ref(table);
+    self->owner = owner;
+    self->owner_unref = owner_unref;
+    *ret = &self->blob;
+    return 0;
+}

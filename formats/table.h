@@ -1,0 +1,37 @@
+/*
+ * A table as text, rendered by the window that is read: nothing is kept but where every 256th row
+ * begins. The size is exact, since every row was measured when the table was made.
+ */
+#ifndef TM_FORMATS_TABLE_H
+#define TM_FORMATS_TABLE_H
+
+#include "core/blob.h"
+#include "core/model.h"
+
+typedef struct tm_table tm_table;
+
+/* Renders row ROW with its LF to DST, at most CAP bytes of it; returns its whole length. */
+typedef size_t tm_row_text_fn(const void *ctx, uint64_t row, char *dst, size_t cap);
+
+typedef struct tm_table_params {
+    const char *header; /* the first line, with LF; static */
+    uint64_t rows;
+    tm_row_text_fn *row_text;
+    const void *ctx; /* outlives the table */
+} tm_table_params;
+
+/* Measures every row. -ENOMEM. */
+TM_MUST_CHECK int tm_table_new(const tm_table_params *params, tm_table **ret);
+tm_table *tm_table_ref(tm_table *table);
+tm_table *tm_table_unref(tm_table *table);
+uint64_t tm_table_size(const tm_table *table);
+
+/* The table as a blob, which keeps TABLE; OWNER_UNREF(OWNER) is called when it goes (what ctx
+ * stands in). Takes the caller's reference to OWNER, on failure too. */
+TM_MUST_CHECK int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *owner),
+                                    tm_blob **ret);
+
+/* tensors.tsv of MODEL, which outlives the table. */
+TM_MUST_CHECK int tm_table_of_tensors(const tm_model *model, tm_table **ret);
+
+#endif

@@ -1,0 +1,140 @@
+/* load/NAME: a source's own files, byte for byte. */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core/blob_file.h"
+#include "fs/fs.h"
+
+static const tm_entry *entry_of(const tm_node *node)
+{
+    return &node->mounted->listing.entries[node->item];
+}
+
+static tm_kind kind_of(const tm_fs *fs, const tm_entry *entry)
+{
+    if (entry->is_dir)
+        return TM_KIND_LOAD_DIR;
+    return fs->tree.raw_way == TM_RAW_SYMLINK ? TM_KIND_LOAD_LINK : TM_KIND_LOAD_FILE;
+}
+
+/* The folder's path with a slash behind it, "" for the root. */
+static int prefix_of(const tm_node *node, tm_req *req, char **ret)
+{
+    int n = node->kind == TM_KIND_LOAD ? asprintf(ret, "%s", "")
+                                       : asprintf(ret, "%s/", entry_of(node)->path);
+    return n < 0 ? tm_fail(req, ENOMEM, "out of memory") : 0;
+}
+
+static int member_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
+                         tm_node *ret)
+{
+    tm_mounted *m = NULL;
+    TM_TRY(tm_session_member(fs->session, node->mounted, name, req, &m));
+    *ret = (tm_node){.mounted = m, .kind = TM_KIND_LOAD};
+    return 0;
+}
+
+static int load_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
+{
+    const tm_listing *listing = &node->mounted->listing;
+    TM_AUTO_FREE char *prefix = NULL;
+    TM_AUTO_FREE char *path = NULL;
+    size_t at;
+    if (tm_mounted_member(node->mounted, name))
+        return member_lookup(fs, node, name, req, ret);
+    TM_TRY(prefix_of(node, req, &prefix));
+    if (asprintf(&path, "%s%s", prefix, name) < 0)
+        return tm_fail(req, ENOMEM, "out of memory");
+    if (!tm_listing_find(listing, path, strlen(path), &at))
+        return -ENOENT;
+    *ret = tm_node_child(node, kind_of(fs, &listing->entries[at]), (uint32_t)at, 0);
+    return 0;
+}
+
+/* A folder of a collection is opened by its look-up, so the list says only that there is one. */
+static bool add_member(tm_lister *lister, uint64_t number, const char *name)
+{
+    tm_attr attr = {.ino = 0, .mode = S_IFDIR | 0555};
+    return number < lister->at || lister->emit(lister->ctx, name, &attr, number + 1);
+}
+
+static int load_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
+{
+    const tm_mounted *m = node->mounted;
+    TM_AUTO_FREE char *prefix = NULL;
+    TM_TRY(prefix_of(node, lister->req, &prefix));
+    size_t len = strlen(prefix);
+    size_t first = tm_listing_lower_bound(&m->listing, prefix, len);
+    for (size_t i = tm_max_u64(first, lister->at); i < m->listing.count; i++) {
+        const tm_entry *entry = &m->listing.entries[i];
+        if (strncmp(entry->path, prefix, len) != 0)
+            break;
+        const char *name = entry->path + len;
+        if (strchr(name, '/'))
+            continue;
+        tm_node child = tm_node_near(node, kind_of(fs, entry), (uint32_t)i, 0);
+        bool more = entry->is_dir && m->is_collection ? add_member(lister, i, name)
+                                                      : tm_lister_add(lister, i, name, &child);
+        if (!more)
+            break;
+    }
+    return 0;
+}
+
+static int file_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs, (void)req;
+    *ret = entry_of(node)->identity.size;
+    return 0;
+}
+
+static int64_t entry_mtime(tm_fs *fs, const tm_node *node)
+{
+    (void)fs;
+    return entry_of(node)->identity.mtime_ns;
+}
+
+static int file_path(const tm_node *node, tm_req *req, char **ret)
+{
+    *ret = tm_listing_path(&node->mounted->listing, entry_of(node)->path);
+    return *ret ? 0 : tm_fail(req, ENOMEM, "out of memory");
+}
+
+static bool same_file(const tm_file_identity *a, const tm_file_identity *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+static int file_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    TM_AUTO_FREE char *path = NULL;
+    tm_file *file = NULL;
+    if (!req->may_block)
+        return -EINPROGRESS;
+    TM_TRY(file_path(node, req, &path));
+    TM_TRY(tm_file_new(tm_session_files(fs->session), path, req, &file));
+    int rc = 0;
+    if (!same_file(tm_file_identity_of(file), &entry_of(node)->identity))
+        rc = tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
+    else if (tm_blob_file_new(fs->tree.sched, file, ret) < 0)
+        rc = tm_fail(req, ENOMEM, "out of memory");
+    tm_file_unref(file);
+    return rc;
+}
+
+static int file_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
+{
+    (void)fs;
+    return file_path(node, req, ret);
+}
+
+const tm_kind_ops tm_load_kinds[] = {
+    {.mode = S_IFDIR | 0555, .lookup = load_lookup, .list = load_list},
+    {.mode = S_IFDIR | 0555, .lookup = load_lookup, .list = load_list, .mtime = entry_mtime},
+    {.mode = S_IFREG | 0444,
+     .lane = TM_LANE_VISIBLE,
+     .size = file_size,
+     .open = file_open,
+     .mtime = entry_mtime},
+    {.mode = S_IFLNK | 0777, .link = file_link, .mtime = entry_mtime},
+};

@@ -1,0 +1,288 @@
+/* models/NAME: what a checkpoint is, and its tensors. */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core/blob_lazy.h"
+#include "formats/describe.h"
+#include "fs/fs.h"
+#include "fs/tensor_names.h"
+
+static int out_of_memory(tm_req *req)
+{
+    return tm_fail(req, ENOMEM, "out of memory");
+}
+
+static const struct {
+    const char *name;
+    tm_kind kind;
+} entries[] = {
+    {"files", TM_KIND_FILES},
+    {"state", TM_KIND_STATE},
+    {"error", TM_KIND_ERROR},
+    {"model.json", TM_KIND_MODEL_JSON},
+    {"metadata.json", TM_KIND_METADATA_JSON},
+    {"tensors.tsv", TM_KIND_TENSORS_TSV},
+    {"tensors", TM_KIND_TENSORS},
+    {"tree", TM_KIND_MODULES},
+    {"layers", TM_KIND_LAYERS},
+    {"experts", TM_KIND_EXPERTS},
+};
+
+/* ---- The folder; of a collection, the folders of its members ---- */
+
+static int member_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
+                         tm_node *ret)
+{
+    const tm_member *member = tm_mounted_member(node->mounted, name);
+    tm_mounted *m = NULL;
+    if (!member || !member->shown)
+        return -ENOENT;
+    TM_TRY(tm_session_member(fs->session, node->mounted, name, req, &m));
+    *ret = (tm_node){.mounted = m, .kind = TM_KIND_MODEL};
+    return 0;
+}
+
+static int model_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
+{
+    if (node->mounted->is_collection)
+        return member_lookup(fs, node, name, req, ret);
+    for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
+        if (strcmp(name, entries[i].name) == 0) {
+            *ret = tm_node_child(node, entries[i].kind, 0, 0);
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+static int members_list(const tm_node *node, tm_lister *lister)
+{
+    const tm_mounted *m = node->mounted;
+    tm_attr attr = {.ino = 0, .mode = S_IFDIR | 0555}; /* opened by its look-up */
+    for (uint64_t i = lister->at; i < m->member_count; i++)
+        if (m->members[i].shown && !lister->emit(lister->ctx, m->members[i].name, &attr, i + 1))
+            break;
+    return 0;
+}
+
+static int model_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
+{
+    (void)fs;
+    if (node->mounted->is_collection)
+        return members_list(node, lister);
+    for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
+        tm_node child = tm_node_near(node, entries[i].kind, 0, 0);
+        if (!tm_lister_add(lister, i, entries[i].name, &child))
+            break;
+    }
+    return 0;
+}
+
+static int files_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
+{
+    (void)fs;
+    TM_AUTO_FREE char *rest = NULL;
+    if (asprintf(&rest, "load/%s", node->mounted->name) < 0)
+        return out_of_memory(req);
+    *ret = tm_link_up(tm_mounted_depth(node->mounted) + 1, rest);
+    return *ret ? 0 : out_of_memory(req);
+}
+
+/* ---- Texts that are rendered from the model alone ---- */
+
+static void render(const tm_node *node, const char *fingerprint, tm_text *text)
+{
+    const tm_mounted *m = node->mounted;
+    tm_described described = {m->name, m->model, fingerprint};
+    if (node->kind == TM_KIND_STATE)
+        tm_text_printf(text, "%s\n", tm_model_state(m->model));
+    else if (node->kind == TM_KIND_ERROR)
+        tm_describe_error(text, m->model);
+    else if (node->kind == TM_KIND_METADATA_JSON)
+        tm_describe_metadata(text, m->model);
+    else
+        tm_describe_model(text, &described);
+}
+
+static int render_bytes(const tm_node *node, const char *fingerprint, tm_req *req, char **ret,
+                        size_t *ret_len)
+{
+    tm_text text;
+    tm_text_init(&text);
+    render(node, fingerprint, &text);
+    int rc = tm_text_steal(&text, ret, ret_len);
+    return rc < 0 ? tm_fail(req, -rc, "%s", strerror(-rc)) : 0;
+}
+
+/* Any fingerprint: they are all of one length. */
+static const char no_fingerprint[] =
+    "0000000000000000000000000000000000000000000000000000000000000000";
+
+static int text_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs;
+    tm_mounted *m = node->mounted;
+    uint64_t *kept = node->kind == TM_KIND_MODEL_JSON      ? &m->model_json_size
+                     : node->kind == TM_KIND_METADATA_JSON ? &m->metadata_json_size
+                                                           : NULL;
+    if (kept) {
+        pthread_mutex_lock(&m->lock);
+        *ret = *kept;
+        pthread_mutex_unlock(&m->lock);
+        if (*ret)
+            return 0;
+    }
+    TM_AUTO_FREE char *bytes = NULL;
+    size_t len;
+    TM_TRY(render_bytes(node, no_fingerprint, req, &bytes, &len));
+    *ret = len;
+    if (kept) {
+        pthread_mutex_lock(&m->lock);
+        *kept = len;
+        pthread_mutex_unlock(&m->lock);
+    }
+    return 0;
+}
+
+static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    (void)fs;
+    char *bytes;
+    size_t len;
+    TM_TRY(render_bytes(node, no_fingerprint, req, &bytes, &len));
+    return tm_fs_text_blob(bytes, len, req, ret);
+}
+
+/* ---- model.json: its fingerprint takes a look at the weights ---- */
+
+typedef struct model_json {
+    tm_session *session;
+    tm_mounted *mounted;
+} model_json;
+
+static void model_json_free(void *ctx)
+{
+    model_json *self = ctx;
+    tm_mounted_unref(self->mounted);
+    free(self);
+}
+
+static int model_json_make(void *ctx, tm_req *req, void **ret)
+{
+    model_json *self = ctx;
+    char fingerprint[65];
+    tm_node node = {.mounted = self->mounted, .kind = TM_KIND_MODEL_JSON};
+    char *bytes;
+    size_t len;
+    /* Files that cannot be read have none, and that is no reason to show nothing. */
+    bool known = tm_session_fingerprint(self->session, self->mounted, req, fingerprint) == 0;
+    TM_TRY(render_bytes(&node, known ? fingerprint : no_fingerprint, req, &bytes, &len));
+    *ret = bytes;
+    return 0;
+}
+
+static int model_json_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    tm_lazy_params params = {.sched = fs->tree.sched, .make = model_json_make,
+                             .free_ctx = model_json_free};
+    TM_TRY(text_size(fs, node, req, &params.size));
+    model_json *ctx = TM_NEW(model_json);
+    if (!ctx)
+        return out_of_memory(req);
+    *ctx = (model_json){fs->session, tm_mounted_ref(node->mounted)};
+    params.ctx = ctx;
+    return tm_blob_lazy_new(&params, ret) < 0 ? out_of_memory(req) : 0;
+}
+
+/* ---- tensors.tsv ---- */
+
+/* The table, referenced; measured once. */
+static int tensors_table(tm_mounted *m, tm_req *req, tm_table **ret)
+{
+    pthread_mutex_lock(&m->lock);
+    int rc = m->tensors_tsv ? 0 : tm_table_of_tensors(m->model, &m->tensors_tsv);
+    if (rc == 0)
+        *ret = tm_table_ref(m->tensors_tsv);
+    pthread_mutex_unlock(&m->lock);
+    return rc < 0 ? out_of_memory(req) : 0;
+}
+
+static int tsv_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs;
+    tm_table *table;
+    TM_TRY(tensors_table(node->mounted, req, &table));
+    *ret = tm_table_size(table);
+    tm_table_unref(table);
+    return 0;
+}
+
+static void unref_mounted(void *m)
+{
+    tm_mounted_unref(m);
+}
+
+static int tsv_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    (void)fs;
+    tm_table *table;
+    TM_TRY(tensors_table(node->mounted, req, &table));
+    int rc = tm_table_blob_new(table, tm_mounted_ref(node->mounted), unref_mounted, ret);
+    tm_table_unref(table);
+    return rc < 0 ? out_of_memory(req) : 0;
+}
+
+/* ---- tensors/ ---- */
+
+static int tensors_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
+                          tm_node *ret)
+{
+    (void)fs, (void)req;
+    const tm_model *model = node->mounted->model;
+    const char *alias;
+    uint32_t row;
+    if (tm_tensor_by_file(&model->table, name, &row)) {
+        *ret = tm_node_child(node, TM_KIND_TENSOR, row, 0);
+        return 0;
+    }
+    if (tm_model_tied(model, &alias, &row) && strcmp(name, alias) == 0) {
+        *ret = tm_node_child(node, TM_KIND_TIED_LINK, row, 0);
+        return 0;
+    }
+    return -ENOENT;
+}
+
+static int tensors_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
+{
+    (void)fs;
+    const tm_tensor_table *table = &node->mounted->model->table;
+    char file[TM_FILE_NAME_MAX + 1];
+    for (uint64_t row = lister->at; row < table->count; row++) {
+        tm_node child = tm_node_near(node, TM_KIND_TENSOR, (uint32_t)row, 0);
+        tm_tensor_file(table, (uint32_t)row, file);
+        if (!tm_lister_add(lister, row, file, &child))
+            break;
+    }
+    return 0;
+}
+
+static int tied_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
+{
+    (void)fs;
+    *ret = tm_tensor_link(&node->mounted->model->table, node->item, 0, "");
+    return *ret ? 0 : out_of_memory(req);
+}
+
+#define TEXT_FILE .mode = S_IFREG | 0444, .lane = TM_LANE_SELECTION
+
+const tm_kind_ops tm_model_kinds[] = {
+    {.mode = S_IFDIR | 0555, .lookup = model_lookup, .list = model_list},
+    {.mode = S_IFLNK | 0777, .link = files_link},
+    {TEXT_FILE, .live = true, .size = text_size, .open = text_open}, /* state */
+    {TEXT_FILE, .live = true, .size = text_size, .open = text_open}, /* error */
+    {TEXT_FILE, .size = text_size, .open = model_json_open},
+    {TEXT_FILE, .size = text_size, .open = text_open}, /* metadata.json */
+    {TEXT_FILE, .size = tsv_size, .open = tsv_open},
+    {.mode = S_IFDIR | 0555, .lookup = tensors_lookup, .list = tensors_list},
+    {.mode = S_IFLNK | 0777, .link = tied_link},
+};

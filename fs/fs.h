@@ -1,0 +1,32 @@
+/* The mount's tree over a session: what everything under fs/ shares. */
+#ifndef TM_FS_FS_H
+#define TM_FS_FS_H
+
+#include "fs/node.h"
+
+typedef struct tm_intern tm_intern;
+
+struct tm_fs {
+    tm_tree tree;
+    tm_session *session;
+    tm_intern *intern;
+    int64_t started_ns; /* CLOCK_REALTIME */
+};
+
+/* SESSION must outlive it. */
+TM_MUST_CHECK int tm_fs_new(tm_session *session, tm_raw_way raw, tm_fs **ret);
+void tm_fs_free(tm_fs *fs);
+
+/* For implementations of kinds. */
+const tm_kind_ops *tm_kind_get(tm_kind kind);
+int tm_fs_attr(tm_fs *fs, const tm_node *node, tm_req *req, tm_attr *ret);
+
+/* A file with fixed text: malloc'ed TEXT is taken. */
+TM_MUST_CHECK int tm_fs_text_blob(char *text_take, size_t len, tm_req *req, tm_blob **ret);
+
+/* Where a name is in the tree of a mounted source: the inode number of models/NAME or load/NAME. */
+uint64_t tm_fs_mounted_ino(const tm_mounted *m, tm_kind kind);
+/* That of one of the mount's own folders. */
+uint64_t tm_fs_own_ino(tm_kind kind);
+
+#endif

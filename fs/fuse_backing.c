@@ -1,0 +1,87 @@
+#include "fs/fuse_backing.h"
+
+typedef struct tm_backing {
+    fuse_ino_t ino;
+    int id;
+    unsigned users;
+    struct tm_backing *next;
+} tm_backing;
+
+static tm_backing **find(tm_fuse *fuse, fuse_ino_t ino)
+{
+    tm_backing **link = &fuse->backings;
+    while (*link && (*link)->ino != ino)
+        link = &(*link)->next;
+    return link;
+}
+
+/* The inode's backing id, one user more; 0 where the kernel refuses. The lock is held. */
+static int use_backing(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, int fd)
+{
+    tm_backing *backing = *find(fuse, ino);
+    if (backing) {
+        backing->users++;
+        return backing->id;
+    }
+    backing = TM_NEW(tm_backing);
+    int id = backing ? tm_fuse_backing_open(req, fd) : 0;
+    if (id <= 0) {
+        free(backing);
+        return 0;
+    }
+    *backing = (tm_backing){ino, id, 1, fuse->backings};
+    fuse->backings = backing;
+    return id;
+}
+
+int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *handle,
+                    struct fuse_file_info *fi)
+{
+    int fd = tm_handle_fd(handle);
+    atomic_int *way = &fuse->tree->raw_way;
+    if (fd < 0)
+        return 0;
+    int id = 0;
+    bool demanded = atomic_load(way) == TM_RAW_PASSTHROUGH;
+    if (fuse->passthrough) {
+        pthread_mutex_lock(&fuse->lock);
+        id = use_backing(fuse, req, ino, fd);
+        pthread_mutex_unlock(&fuse->lock);
+    }
+    int undecided = TM_RAW_AUTO;
+    if (id > 0) {
+        tm_fuse_set_backing(fi, id);
+        tm_handle_set_backing(handle, id);
+        atomic_compare_exchange_strong(way, &undecided, TM_RAW_PASSTHROUGH);
+        return 0;
+    }
+    fuse->passthrough = false; /* refused once (no privilege): not asked for again */
+    atomic_compare_exchange_strong(way, &undecided,
+                                   tm_mapped_allowed(fd) ? TM_RAW_MAPPED : TM_RAW_PREAD);
+    return demanded ? -EOPNOTSUPP : 0;
+}
+
+void tm_backing_close(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *handle)
+{
+    if (tm_handle_backing(handle) == 0)
+        return;
+    pthread_mutex_lock(&fuse->lock);
+    tm_backing **link = find(fuse, ino);
+    tm_backing *backing = *link;
+    assert(backing);
+    if (--backing->users == 0) {
+        *link = backing->next;
+        tm_fuse_backing_close(req, backing->id);
+        free(backing);
+    }
+    pthread_mutex_unlock(&fuse->lock);
+}
+
+void tm_backing_free_all(tm_fuse *fuse)
+{
+    while (fuse->backings) {
+        tm_backing *backing = fuse->backings;
+        fuse->backings = backing->next;
+        free(backing);
+    }
+}

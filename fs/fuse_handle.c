@@ -1,0 +1,254 @@
+#include "fs/fuse_handle.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "core/read.h"
+
+typedef struct reading reading;
+
+struct tm_handle {
+    tm_handle_params params;
+    tm_file *whole; /* the file whose bytes these are, from its first on; NULL: none */
+    int fd;         /* of whole, -1: none; open as long as the handle */
+    int backing_id;
+    tm_handle *prev, *next; /* in the mount's list */
+    pthread_mutex_t lock;   /* guards readings */
+    reading *readings;
+};
+
+/* One request of the kernel. */
+struct reading {
+    tm_handle *handle;
+    fuse_req_t req;
+    tm_read *read;
+    pid_t pid; /* of the thread that asked */
+    reading *prev, *next;
+};
+
+int tm_handle_new(const tm_handle_params *params, tm_handle **ret)
+{
+    tm_handle *handle = TM_NEW(tm_handle);
+    if (!handle) {
+        tm_blob_unhold(params->file.blob);
+        tm_blob_unref(params->file.blob);
+        return -ENOMEM;
+    }
+    handle->params = *params;
+    handle->fd = -1;
+    pthread_mutex_init(&handle->lock, NULL);
+    tm_blob *blob = params->file.blob;
+    tm_extent extent;
+    if (tm_blob_locate(blob, 0, blob->size, &extent) && extent.off == 0 &&
+        tm_file_identity_of(extent.file)->size == blob->size &&
+        tm_file_acquire(extent.file, true, NULL, &handle->fd) == 0)
+        handle->whole = extent.file;
+    tm_reads *reads = params->reads;
+    pthread_mutex_lock(&reads->lock);
+    handle->next = reads->handles;
+    if (handle->next)
+        handle->next->prev = handle;
+    reads->handles = handle;
+    pthread_mutex_unlock(&reads->lock);
+    *ret = handle;
+    return 0;
+}
+
+void tm_handle_free(tm_handle *handle)
+{
+    assert(!handle->readings);
+    tm_reads *reads = handle->params.reads;
+    pthread_mutex_lock(&reads->lock);
+    *(handle->prev ? &handle->prev->next : &reads->handles) = handle->next;
+    if (handle->next)
+        handle->next->prev = handle->prev;
+    pthread_mutex_unlock(&reads->lock);
+    if (handle->whole)
+        tm_file_release(handle->whole);
+    tm_blob_unhold(handle->params.file.blob);
+    tm_blob_unref(handle->params.file.blob);
+    pthread_mutex_destroy(&handle->lock);
+    free(handle);
+}
+
+int tm_handle_fd(tm_handle *handle)
+{
+    return handle->fd;
+}
+
+int tm_handle_backing(const tm_handle *handle)
+{
+    return handle->backing_id;
+}
+
+void tm_handle_set_backing(tm_handle *handle, int backing_id)
+{
+    handle->backing_id = backing_id;
+}
+
+/* ---- Reads under way ---- */
+
+static void link_reading(tm_handle *handle, reading *r)
+{
+    pthread_mutex_lock(&handle->lock);
+    r->next = handle->readings;
+    if (r->next)
+        r->next->prev = r;
+    handle->readings = r;
+    pthread_mutex_unlock(&handle->lock);
+    tm_reads_begin(handle->params.reads);
+}
+
+static void unlink_reading(reading *r)
+{
+    pthread_mutex_lock(&r->handle->lock);
+    *(r->prev ? &r->prev->next : &r->handle->readings) = r->next;
+    if (r->next)
+        r->next->prev = r->prev;
+    pthread_mutex_unlock(&r->handle->lock);
+}
+
+void tm_reads_init(tm_reads *reads)
+{
+    memset(reads, 0, sizeof(*reads));
+    pthread_mutex_init(&reads->lock, NULL);
+    pthread_cond_init(&reads->none, NULL);
+}
+
+void tm_reads_done(tm_reads *reads)
+{
+    pthread_cond_destroy(&reads->none);
+    pthread_mutex_destroy(&reads->lock);
+}
+
+void tm_reads_begin(tm_reads *reads)
+{
+    pthread_mutex_lock(&reads->lock);
+    reads->count++;
+    pthread_mutex_unlock(&reads->lock);
+}
+
+void tm_reads_end(tm_reads *reads)
+{
+    pthread_mutex_lock(&reads->lock);
+    if (--reads->count == 0)
+        pthread_cond_broadcast(&reads->none);
+    pthread_mutex_unlock(&reads->lock);
+}
+
+static void cancel_all(tm_handle *handle)
+{
+    pthread_mutex_lock(&handle->lock);
+    for (reading *r = handle->readings; r; r = r->next)
+        tm_read_cancel(r->read, EINTR, "the mount ends");
+    pthread_mutex_unlock(&handle->lock);
+}
+
+void tm_reads_finish(tm_reads *reads)
+{
+    pthread_mutex_lock(&reads->lock);
+    for (tm_handle *handle = reads->handles; handle; handle = handle->next)
+        cancel_all(handle);
+    while (reads->count)
+        pthread_cond_wait(&reads->none, &reads->lock);
+    pthread_mutex_unlock(&reads->lock);
+    while (reads->handles)
+        tm_handle_free(reads->handles);
+}
+
+static void read_done(tm_read *read, int rc)
+{
+    reading *r = read->params.user;
+    tm_tree *tree = r->handle->params.tree;
+    tm_reads *reads = r->handle->params.reads;
+    fuse_req_t req = r->req;
+    /* Returns only when no interrupt is using R; from here on none will. */
+    fuse_req_interrupt_func(req, NULL, NULL);
+    unlink_reading(r); /* the handle may be released once the kernel has its reply */
+    free(r);
+    if (rc < 0 && rc != -EINTR && tree->ops->failed)
+        tree->ops->failed(tree, rc, tm_req_words(&read->req));
+    if (rc < 0)
+        tm_ignore(fuse_reply_err(req, -rc));
+    else
+        tm_ignore(fuse_reply_buf(req, (const char *)read->bytes, read->params.len));
+    tm_read_unref(read);
+    tm_reads_end(reads);
+}
+
+/* Called with the request's lock held, so it must not reply: a cancel never does. */
+static void on_interrupt(fuse_req_t req, void *data)
+{
+    (void)req;
+    tm_read_cancel(((reading *)data)->read, EINTR, "interrupted");
+}
+
+static int start_read(tm_handle *handle, fuse_req_t req, uint64_t off, size_t len)
+{
+    const tm_handle_params *p = &handle->params;
+    reading *r = TM_NEW(reading);
+    if (!r)
+        return -ENOMEM;
+    *r = (reading){.handle = handle, .req = req, .pid = fuse_req_ctx(req)->pid};
+    tm_read_params params = {
+        .sched = p->tree->sched,
+        .blob = p->file.blob,
+        .off = off,
+        .len = len,
+        .lane = p->file.lane,
+        .deadline_ns = p->timeout_ns ? tm_now_ns() + p->timeout_ns : 0,
+        .done = read_done,
+        .user = r,
+    };
+    int rc = tm_read_new(&params, &r->read);
+    if (rc < 0) {
+        free(r);
+        return rc;
+    }
+    /* An interrupt may end the read before it is begun: R is not touched after it can. */
+    tm_read *read = tm_read_ref(r->read);
+    link_reading(handle, r);
+    fuse_req_interrupt_func(req, on_interrupt, r);
+    tm_read_go(read);
+    tm_read_unref(read);
+    return 0;
+}
+
+void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
+{
+    tm_handle_params *p = &handle->params;
+    uint64_t end = p->file.blob->size, at = (uint64_t)off;
+    if (off < 0 || at >= end) {
+        tm_ignore(fuse_reply_buf(req, NULL, 0));
+        return;
+    }
+    size_t len = tm_min_u64(size, end - at);
+    tm_extent extent;
+    if (p->mapped && tm_blob_locate(p->file.blob, at, len, &extent)) {
+        int fd = handle->fd;
+        bool acquired = fd < 0 && tm_file_acquire(extent.file, true, NULL, &fd) == 0;
+        bool replied = fd >= 0 && tm_mapped_allowed(fd) &&
+                       tm_mapped_reply(p->mapped, req, extent.file, fd, extent.off, len);
+        if (acquired)
+            tm_file_release(extent.file);
+        if (replied)
+            return;
+    }
+    int rc = start_read(handle, req, at, len);
+    if (rc < 0)
+        tm_ignore(fuse_reply_err(req, -rc));
+}
+
+static bool is_gone(pid_t tid)
+{
+    return tid > 0 && kill(tid, 0) < 0 && errno == ESRCH;
+}
+
+void tm_handle_flush(tm_handle *handle, pid_t pid)
+{
+    pthread_mutex_lock(&handle->lock);
+    for (reading *r = handle->readings; r; r = r->next)
+        if (r->pid == pid || is_gone(r->pid))
+            tm_read_cancel(r->read, EINTR, "its reader is gone");
+    pthread_mutex_unlock(&handle->lock);
+}

@@ -1,0 +1,177 @@
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/fuse_backing.h"
+#include "fs/fuse_ops.h"
+#include "fs/mount.h"
+
+enum { THREADS_MIN = 4, THREADS_MAX = 16 };
+
+struct tm_mount {
+    tm_fuse fuse;
+    struct fuse_session *session;
+    unsigned threads;
+    bool mounted, handles_signals;
+};
+
+bool tm_mount_is_built(void)
+{
+    return true;
+}
+
+/* Commas and backslashes would end the option. */
+static void escape_option(const char *value, char *ret, size_t size)
+{
+    size_t at = 0;
+    for (; *value && at + 3 < size; value++) {
+        if (*value == ',' || *value == '\\')
+            ret[at++] = '\\';
+        ret[at++] = *value;
+    }
+    ret[at] = '\0';
+}
+
+static struct fuse_session *new_session(tm_mount *mount, const tm_mount_params *params)
+{
+    char fsname[1024], options[1200];
+    escape_option(params->fsname, fsname, sizeof(fsname));
+    snprintf(options, sizeof(options), "default_permissions,subtype=tmorph,fsname=%s%s", fsname,
+             params->allow_other ? ",allow_other" : "");
+    char *argv[] = {(char *)"tmorph", (char *)"-o", options, NULL};
+    struct fuse_args args = FUSE_ARGS_INIT(3, argv);
+    struct fuse_session *session =
+        fuse_session_new(&args, &tm_fuse_ops, sizeof(tm_fuse_ops), &mount->fuse);
+    fuse_opt_free_args(&args);
+    return session;
+}
+
+static unsigned default_threads(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < THREADS_MIN ? THREADS_MIN : cores > THREADS_MAX ? THREADS_MAX : (unsigned)cores;
+}
+
+static int mount_it(tm_mount *mount, const tm_mount_params *params, tm_req *req)
+{
+    mount->session = new_session(mount, params);
+    if (!mount->session)
+        return tm_fail(req, EIO, "%s: libfuse refuses the mount's options", params->mountpoint);
+    if (fuse_set_signal_handlers(mount->session) < 0)
+        return tm_fail(req, EIO, "cannot set signal handlers");
+    mount->handles_signals = true;
+    errno = 0;
+    if (fuse_session_mount(mount->session, params->mountpoint) < 0)
+        return tm_fail(req, errno ? errno : EIO, "%s: cannot be mounted%s%s", params->mountpoint,
+                       errno ? ": " : "", errno ? strerror(errno) : "");
+    mount->mounted = true;
+    return 0;
+}
+
+int tm_mount_new(const tm_mount_params *params, tm_req *req, tm_mount **ret)
+{
+    tm_mount *mount = TM_NEW(tm_mount);
+    if (!mount)
+        return tm_fail(req, ENOMEM, "out of memory");
+    tm_fuse *fuse = &mount->fuse;
+    fuse->tree = params->tree;
+    fuse->timeout_ns = params->timeout_ns;
+    fuse->uid = getuid();
+    fuse->gid = getgid();
+    mount->threads = params->threads ? params->threads : default_threads();
+    pthread_mutex_init(&fuse->lock, NULL);
+    tm_reads_init(&fuse->reads);
+    int way = atomic_load(&params->tree->raw_way);
+    int rc = way == TM_RAW_PREAD ? 0 : tm_mapped_new(&fuse->mapped);
+    if (rc == 0)
+        rc = mount_it(mount, params, req);
+    if (rc < 0) {
+        tm_mount_free(mount);
+        return rc;
+    }
+    *ret = mount;
+    return 0;
+}
+
+int tm_mount_serve(tm_mount *mount, tm_req *req)
+{
+    struct fuse_loop_config *config = fuse_loop_cfg_create();
+    if (!config)
+        return tm_fail(req, ENOMEM, "out of memory");
+    fuse_loop_cfg_set_max_threads(config, mount->threads);
+    fuse_loop_cfg_set_idle_threads(config, mount->threads);
+    int rc = fuse_session_loop_mt(mount->session, config);
+    fuse_loop_cfg_destroy(config);
+    return rc < 0 ? tm_fail(req, -rc, "the mount ended: %s", strerror(-rc)) : 0;
+}
+
+void tm_mount_free(tm_mount *mount)
+{
+    if (!mount)
+        return;
+    if (mount->handles_signals)
+        fuse_remove_signal_handlers(mount->session);
+    if (mount->mounted)
+        fuse_session_unmount(mount->session);
+    tm_reads_finish(&mount->fuse.reads);
+    tm_backing_free_all(&mount->fuse);
+    if (mount->session)
+        fuse_session_destroy(mount->session);
+    tm_mapped_free(mount->fuse.mapped);
+    tm_reads_done(&mount->fuse.reads);
+    pthread_mutex_destroy(&mount->fuse.lock);
+    free(mount);
+}
+
+void tm_mount_forget_name(tm_mount *mount, uint64_t parent, const char *name)
+{
+    /* -ENOENT: the kernel did not know it. */
+    tm_ignore(fuse_lowlevel_notify_inval_entry(mount->session, parent, name, strlen(name)));
+}
+
+/* ---- Unmounting ---- */
+
+static int run_fusermount(const char *const argv[])
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        execvp(argv[0], (char *const *)argv);
+        _exit(127);
+    }
+    int status;
+    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+        return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+static int unmount_once(const char *mountpoint, bool lazy)
+{
+    if (umount2(mountpoint, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
+        return 0;
+    if (errno != EPERM)
+        return -errno;
+    const char *const argv[] = {"fusermount3", lazy ? "-uz" : "-u", "--", mountpoint, NULL};
+    return run_fusermount(argv);
+}
+
+bool tm_mount_clear_stale(const char *mountpoint)
+{
+    struct stat st;
+    if (stat(mountpoint, &st) == 0 || errno != ENOTCONN)
+        return false;
+    return unmount_once(mountpoint, true) == 0;
+}
+
+int tm_mount_unmount(const char *mountpoint, tm_req *req)
+{
+    int rc = unmount_once(mountpoint, false);
+    if (rc == -EBUSY)
+        return tm_fail(req, EBUSY, "%s: in use (see: fuser -vm %s)", mountpoint, mountpoint);
+    if (rc == -EINVAL)
+        return tm_fail(req, EINVAL, "%s: not a mount point", mountpoint);
+    return rc < 0 ? tm_fail(req, -rc, "%s: cannot be unmounted: %s", mountpoint, strerror(-rc)) : 0;
+}

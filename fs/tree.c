@@ -1,0 +1,296 @@
+#include "fs/fs.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include "fs/intern.h"
+
+/* ---- Inode numbers ---- */
+
+enum { SUB_BITS = 14, ITEM_BITS = 24, KIND_BITS = 8 };
+enum { KIND_SHIFT = SUB_BITS + ITEM_BITS, SERIAL_SHIFT = KIND_SHIFT + KIND_BITS };
+static_assert(TM_KIND_COUNT <= 1 << KIND_BITS, "a kind must fit its bits");
+
+static bool is_interned(tm_kind kind)
+{
+    return kind >= TM_KIND_AT && kind <= TM_KIND_SLICE;
+}
+
+static uint64_t make_ino(uint32_t serial, tm_kind kind, uint64_t rest)
+{
+    return (uint64_t)serial << SERIAL_SHIFT | (uint64_t)kind << KIND_SHIFT | rest;
+}
+
+uint64_t tm_node_ino(const tm_node *node)
+{
+    if (node->kind == TM_KIND_ROOT)
+        return TM_INO_ROOT;
+    uint64_t rest = node->interned ? node->interned->number
+                                   : (uint64_t)node->item << SUB_BITS | node->sub;
+    return make_ino(node->mounted ? node->mounted->serial : 0, node->kind, rest);
+}
+
+uint64_t tm_fs_mounted_ino(const tm_mounted *m, tm_kind kind)
+{
+    return make_ino(m->serial, kind, 0);
+}
+
+uint64_t tm_fs_own_ino(tm_kind kind)
+{
+    return make_ino(0, kind, 0);
+}
+
+/* ---- Nodes ---- */
+
+tm_node tm_node_near(const tm_node *node, tm_kind kind, uint32_t item, uint32_t sub)
+{
+    assert(item <= TM_NODE_ITEM_MAX && sub <= TM_NODE_SUB_MAX);
+    return (tm_node){.mounted = node->mounted, .kind = kind, .item = item, .sub = sub};
+}
+
+tm_node tm_node_child(const tm_node *node, tm_kind kind, uint32_t item, uint32_t sub)
+{
+    tm_node child = tm_node_near(node, kind, item, sub);
+    if (child.mounted)
+        tm_mounted_ref(child.mounted);
+    return child;
+}
+
+void tm_node_done(tm_node *node)
+{
+    tm_mounted_unref(node->mounted);
+    if (node->interned)
+        tm_intern_release(node->interned);
+    memset(node, 0, sizeof(*node));
+}
+
+static int resolve(tm_fs *fs, uint64_t ino, tm_req *req, tm_node *ret)
+{
+    uint32_t serial = (uint32_t)(ino >> SERIAL_SHIFT);
+    uint64_t rest = ino & ((UINT64_C(1) << KIND_SHIFT) - 1);
+    tm_node node = {.kind = (tm_kind)(ino >> KIND_SHIFT & ((1u << KIND_BITS) - 1))};
+    if (ino == TM_INO_ROOT) {
+        *ret = (tm_node){.kind = TM_KIND_ROOT};
+        return 0;
+    }
+    if (serial && !(node.mounted = tm_session_by_serial(fs->session, serial)))
+        return tm_fail(req, ESTALE, "what was mounted here was replaced or removed");
+    if (is_interned(node.kind)) {
+        node.interned = tm_intern_find(fs->intern, rest);
+        if (!node.interned || !node.mounted || node.interned->serial != serial) {
+            tm_node_done(&node);
+            return -ESTALE;
+        }
+        node.item = node.interned->item;
+        node.sub = node.interned->sub;
+    } else {
+        node.item = (uint32_t)(rest >> SUB_BITS);
+        node.sub = (uint32_t)(rest & TM_NODE_SUB_MAX);
+    }
+    *ret = node;
+    return 0;
+}
+
+/* ---- Kinds ---- */
+
+typedef struct kind_range {
+    tm_kind first, last;
+    const tm_kind_ops *ops; /* of first and on */
+} kind_range;
+
+static const kind_range ranges[] = {
+    {TM_KIND_ROOT, TM_KIND_MODELS, tm_root_kinds},
+    {TM_KIND_CONTROL, TM_KIND_TRANSPORT, tm_control_kinds},
+    {TM_KIND_LOAD, TM_KIND_LOAD_LINK, tm_load_kinds},
+    {TM_KIND_MODEL, TM_KIND_TIED_LINK, tm_model_kinds},
+    {TM_KIND_MODULES, TM_KIND_MODULE_LINK, tm_module_kinds},
+    {TM_KIND_LAYERS, TM_KIND_EXPERT_ALIAS, tm_layer_kinds},
+    {TM_KIND_TENSOR, TM_KIND_SLICE, tm_tensor_kinds},
+};
+
+const tm_kind_ops *tm_kind_get(tm_kind kind)
+{
+    for (size_t i = 0; i < TM_ARRAY_LEN(ranges); i++)
+        if (kind >= ranges[i].first && kind <= ranges[i].last)
+            return &ranges[i].ops[kind - ranges[i].first];
+    return NULL;
+}
+
+int tm_fs_attr(tm_fs *fs, const tm_node *node, tm_req *req, tm_attr *ret)
+{
+    const tm_kind_ops *ops = tm_kind_get(node->kind);
+    if (!ops)
+        return -ESTALE;
+    tm_attr attr = {
+        .ino = tm_node_ino(node),
+        .mode = ops->mode,
+        .mtime_ns = ops->mtime      ? ops->mtime(fs, node)
+                    : node->mounted ? node->mounted->mtime_ns
+                                    : fs->started_ns,
+        .live = ops->live,
+    };
+    if (ops->size)
+        TM_TRY(ops->size(fs, node, req, &attr.size));
+    if (ops->link) {
+        TM_AUTO_FREE char *target = NULL;
+        TM_TRY(ops->link(fs, node, req, &target));
+        attr.size = strlen(target);
+    }
+    *ret = attr;
+    return 0;
+}
+
+bool tm_lister_add(tm_lister *lister, uint64_t number, const char *name, const tm_node *node)
+{
+    tm_attr attr;
+    if (number < lister->at)
+        return true;
+    if (tm_fs_attr(lister->fs, node, lister->req, &attr) < 0)
+        attr = (tm_attr){.ino = 0, .mode = tm_kind_get(node->kind)->mode};
+    return lister->emit(lister->ctx, name, &attr, number + 1);
+}
+
+int tm_fs_text_blob(char *text_take, size_t len, tm_req *req, tm_blob **ret)
+{
+    return tm_blob_mem_take(text_take, len, ret) < 0 ? tm_fail(req, ENOMEM, "out of memory") : 0;
+}
+
+/* ---- The tree's calls ---- */
+
+static tm_fs *as_fs(tm_tree *tree)
+{
+    return TM_CONTAINER(tree, tm_fs, tree);
+}
+
+static int fs_lookup(tm_tree *tree, uint64_t parent, const char *name, tm_req *req, tm_attr *ret)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node dir = {0};
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, parent, req, &dir));
+    const tm_kind_ops *ops = tm_kind_get(dir.kind);
+    if (!ops || !ops->lookup)
+        return -ENOTDIR;
+    ret->live = ops->live;
+    TM_TRY(ops->lookup(fs, &dir, name, req, &node));
+    TM_TRY(tm_fs_attr(fs, &node, req, ret));
+    if (node.interned)
+        tm_intern_looked_up(node.interned);
+    return 0;
+}
+
+static int fs_getattr(tm_tree *tree, uint64_t ino, tm_req *req, tm_attr *ret)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, ino, req, &node));
+    return tm_fs_attr(fs, &node, req, ret);
+}
+
+static int fs_list(tm_tree *tree, uint64_t ino, uint64_t at, tm_emit_fn *emit, void *ctx,
+                   tm_req *req)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, ino, req, &node));
+    const tm_kind_ops *ops = tm_kind_get(node.kind);
+    if (!ops || !S_ISDIR(ops->mode))
+        return -ENOTDIR;
+    tm_lister lister = {fs, req, at, emit, ctx};
+    return ops->list ? ops->list(fs, &node, &lister) : 0;
+}
+
+static int fs_open(tm_tree *tree, uint64_t ino, tm_req *req, tm_open_file *ret)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, ino, req, &node));
+    const tm_kind_ops *ops = tm_kind_get(node.kind);
+    if (!ops || !ops->open)
+        return ops && S_ISDIR(ops->mode) ? -EISDIR : -EINVAL;
+    tm_blob *blob;
+    TM_TRY(ops->open(fs, &node, req, &blob));
+    *ret = (tm_open_file){blob, ops->lane, ops->live};
+    return 0;
+}
+
+static int fs_readlink(tm_tree *tree, uint64_t ino, tm_req *req, char **ret)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, ino, req, &node));
+    const tm_kind_ops *ops = tm_kind_get(node.kind);
+    return ops && ops->link ? ops->link(fs, &node, req, ret) : -EINVAL;
+}
+
+static int fs_write(tm_tree *tree, uint64_t ino, const void *bytes, size_t len, tm_req *req)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, ino, req, &node));
+    const tm_kind_ops *ops = tm_kind_get(node.kind);
+    return ops && ops->write ? ops->write(fs, &node, bytes, len, req) : -EROFS;
+}
+
+static void fs_forget(tm_tree *tree, uint64_t ino, uint64_t count)
+{
+    tm_kind kind = (tm_kind)(ino >> KIND_SHIFT & ((1u << KIND_BITS) - 1));
+    if (is_interned(kind))
+        tm_intern_forget(as_fs(tree)->intern, ino & ((UINT64_C(1) << KIND_SHIFT) - 1), count);
+}
+
+static void fs_failed(tm_tree *tree, int rc, const char *words)
+{
+    tm_log_add(tm_session_log(as_fs(tree)->session), TM_LOG_ERROR, "%s (%s)", words,
+               strerrorname_np(-rc));
+}
+
+static uint64_t fs_total_bytes(tm_tree *tree)
+{
+    uint64_t total = 0;
+    for (size_t i = 0;; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(as_fs(tree)->session, i);
+        if (!m)
+            return total;
+        for (size_t k = 0; k < m->listing.count; k++)
+            total += m->listing.entries[k].identity.size;
+    }
+}
+
+static const tm_tree_ops fs_ops = {
+    .lookup = fs_lookup,
+    .getattr = fs_getattr,
+    .list = fs_list,
+    .open = fs_open,
+    .readlink = fs_readlink,
+    .write = fs_write,
+    .forget = fs_forget,
+    .failed = fs_failed,
+    .total_bytes = fs_total_bytes,
+};
+
+int tm_fs_new(tm_session *session, tm_raw_way raw, tm_fs **ret)
+{
+    tm_fs *fs = TM_NEW(tm_fs);
+    if (!fs || tm_intern_new(&fs->intern) < 0) {
+        free(fs);
+        return -ENOMEM;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    fs->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    fs->tree.ops = &fs_ops;
+    fs->tree.sched = tm_session_sched(session);
+    atomic_init(&fs->tree.raw_way, raw);
+    fs->session = session;
+    *ret = fs;
+    return 0;
+}
+
+void tm_fs_free(tm_fs *fs)
+{
+    if (!fs)
+        return;
+    tm_intern_free(fs->intern);
+    free(fs);
+}

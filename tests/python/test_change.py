@@ -1,0 +1,209 @@
+"""Sources that change while they are mounted: replaced, rewritten, cut, removed, added to."""
+import json
+import mmap
+import os
+import pathlib
+
+import numpy as np
+
+import checkpoints
+import tmtest
+from tmtest import Mount, error_name, folder, read_error, wait_until
+
+NAME = "model.layers.0.mlp.up_proj.weight"
+BIG = 256  # hidden size: data.npy of NAME is half a megabyte
+
+
+def single(path, seed, hidden=BIG):
+    return checkpoints.llama(path, layers=1, hidden=hidden, shards=1, seed=seed)
+
+
+def replaced_file(made, other):
+    """Puts OTHER's weights over MADE's, by rename."""
+    new = made.path / ".new"
+    new.write_bytes((other.path / "model.safetensors").read_bytes())
+    os.replace(new, made.path / "model.safetensors")
+
+
+def rewritten_in_place(made, other):
+    with open(made.path / "model.safetensors", "r+b") as f:
+        f.write((other.path / "model.safetensors").read_bytes())
+
+
+def shown(m):
+    """The values of NAME by a new look-up; None while they cannot be read."""
+    try:
+        return np.load(m.tensor("m", NAME) / "data.npy")
+    except OSError:
+        return None
+
+
+def becomes(m, want, what):
+    wait_until(lambda: np.array_equal(shown(m), want), what=what)
+
+
+def direct_read_error(fd):
+    """The error of a read that goes past the page cache."""
+    buffer = mmap.mmap(-1, 1 << 16)
+    try:
+        return error_name(os.preadv, fd, [buffer], 1 << 18)
+    finally:
+        buffer.close()
+
+
+def test_replaced_by_rename_keeps_open_handles_on_the_old_file():
+    src = folder("src")
+    old, new = single(src / "m", 1), single(src / "n", 2, hidden=BIG * 2)
+    before = (old.path / "model.safetensors").read_bytes()
+    after = (new.path / "model.safetensors").read_bytes()
+    with Mount(f"m={old.path}") as m:
+        file = m.load / "m/model.safetensors"
+        data = m.tensor("m", NAME) / "data.npy"
+        with open(file, "rb") as held, open(data, "rb") as values:
+            inode = os.fstat(held.fileno()).st_ino
+            start = held.read(1000)
+            replaced_file(old, new)
+            wait_until(lambda: file.read_bytes() == after, what="the new file in load/")
+            assert file.stat().st_ino != inode, "the same inode for another file"
+            assert start + held.read() == before, "an open handle shows the new file"
+            assert np.array_equal(np.load(values), old.values(NAME)), "an open data.npy changed"
+        becomes(m, new.values(NAME), "the new values")
+        assert json.loads((m.models / "m/model.json").read_text())["state"] == "ready"
+        got = float((m.tensor("m", NAME) / "at/1,2").read_text())
+        assert got == float(new.values(NAME)[1, 2])
+
+
+def test_replaced_by_a_file_of_the_same_size_is_noticed():
+    src = folder("src")
+    old, new = single(src / "m", 1), single(src / "n", 2)
+    with Mount(f"m={old.path}") as m:
+        becomes(m, old.values(NAME), "the values")
+        at = m.tensor("m", NAME) / "at/0,0"
+        assert float(at.read_text()) == float(old.values(NAME)[0, 0])
+        replaced_file(old, new)
+        becomes(m, new.values(NAME), "the new values")
+        assert float(at.read_text()) == float(new.values(NAME)[0, 0])
+        tmtest.same_tree(old.path, m.load / "m")
+
+
+def test_rewritten_in_place_answers_stale_then_shows_the_new():
+    src = folder("src")
+    old, new = single(src / "m", 1), single(src / "n", 2)
+    with Mount(f"m={old.path}") as m:
+        data = m.tensor("m", NAME) / "data.npy"
+        buffered = os.open(data, os.O_RDONLY)
+        direct = os.open(data, os.O_RDONLY | os.O_DIRECT)
+        try:
+            rewritten_in_place(old, new)
+            assert direct_read_error(direct) == "ESTALE"
+            # the kernel may answer EIO for a page that it could not read
+            assert error_name(os.pread, buffered, 4096, 1 << 18) in ("ESTALE", "EIO")
+        finally:
+            os.close(buffered)
+            os.close(direct)
+        becomes(m, new.values(NAME), "the new values")
+        assert NAME in m.words("m") or "model.safetensors" in m.words("m"), "no words"
+
+
+def test_new_look_ups_never_mix_two_versions():
+    src = folder("src")
+    old, new = single(src / "m", 1), single(src / "n", 2)
+    allowed = [old.values(NAME), new.values(NAME)]
+    with Mount(f"m={old.path}") as m:
+        for turn in range(6):
+            replaced_file(old, (new, single(src / f"o{turn}", 1))[turn % 2])
+            for _ in range(20):
+                got = shown(m)
+                assert got is None or any(np.array_equal(got, a) for a in allowed), turn
+        becomes(m, old.values(NAME), "the last version")
+
+
+def test_cut_short_in_place_is_an_error_and_no_zeros():
+    src = folder("src")
+    made = single(src / "m", 1)
+    file = made.path / "model.safetensors"
+    want = file.read_bytes()
+    with Mount(f"m={made.path}") as m:
+        raw = os.open(m.tensor("m", NAME) / "raw", os.O_RDONLY | os.O_DIRECT)
+        try:
+            os.truncate(file, len(want) // 8)
+            assert error_name(os.preadv, raw, [mmap.mmap(-1, 4096)], 1 << 16) == "ESTALE"
+        finally:
+            os.close(raw)
+        wait_until(lambda: m.state("m") == "damaged", what="the diagnosis")
+        assert "model.safetensors" in (m.models / "m/error").read_text()
+        assert read_error(m.tensor("m", NAME) / "data.npy") in ("EBADMSG", "ENOENT")
+        copy = m.load / "m/model.safetensors"
+        wait_until(lambda: copy.stat().st_size == len(want) // 8, what="the new size")
+        assert copy.read_bytes() == want[:len(want) // 8]
+        file.write_bytes(want)
+        becomes(m, made.values(NAME), "the values after repair")
+        wait_until(lambda: m.state("m") == "ready", what="ready after repair")
+
+
+def test_removed_sources_disappear_and_leave_others_alone():
+    src = folder("src")
+    made, other = single(src / "m", 1), single(src / "n", 2)
+    want = (made.path / "model.safetensors").read_bytes()
+    with Mount(f"m={made.path}", f"n={other.path}") as m:
+        file = m.load / "m/model.safetensors"
+        with open(file, "rb") as held:
+            os.unlink(made.path / "model.safetensors")
+            wait_until(lambda: error_name(os.stat, file) == "ENOENT", what="ENOENT in load/")
+            assert held.read() == want
+        wait_until(lambda: "model.safetensors" not in os.listdir(m.load / "m"), what="the listing")
+        assert np.array_equal(np.load(m.tensor("n", NAME) / "data.npy"), other.values(NAME))
+        assert m.state("n") == "ready"
+
+
+def test_a_source_folder_that_vanishes_does_not_take_the_mount_down():
+    src = folder("src")
+    made, other = single(src / "m", 1), single(src / "n", 2)
+    with Mount(f"m={made.path}", f"n={other.path}") as m:
+        os.rename(made.path, src / "elsewhere")
+        wait_until(lambda: read_error(m.load / "m/config.json") == "ENOENT", what="ENOENT")
+        assert np.array_equal(np.load(m.tensor("n", NAME) / "data.npy"), other.values(NAME))
+        os.rename(src / "elsewhere", made.path)
+        becomes(m, made.values(NAME), "the values after its return")
+
+
+def test_files_added_and_edited_beside_the_weights_show_up():
+    made = single(folder("src") / "m", 1)
+    with Mount(f"m={made.path}") as m:
+        at = m.load / "m"
+        assert error_name(os.stat, at / "NOTES.md") == "ENOENT"
+        (made.path / "NOTES.md").write_text("a note\n")
+        wait_until(lambda: "NOTES.md" in os.listdir(at), what="the new file in the listing")
+        wait_until(lambda: read_error(at / "NOTES.md") == "", what="the new file")
+        assert (at / "NOTES.md").read_text() == "a note\n"
+        pathlib.Path(made.path / "NOTES.md").write_text("a longer note\n")
+        wait_until(lambda: (at / "NOTES.md").read_text() == "a longer note\n", what="the edit")
+        os.unlink(made.path / "NOTES.md")
+        wait_until(lambda: error_name(os.stat, at / "NOTES.md") == "ENOENT", what="its removal")
+
+
+def test_mtime_follows_the_source():
+    made = single(folder("src") / "m", 1)
+    with Mount(f"m={made.path}") as m:
+        os.utime(made.path / "config.json", ns=(10 ** 18, 10 ** 18))
+        wait_until(lambda: (m.load / "m/config.json").stat().st_mtime_ns == 10 ** 18,
+                   what="the new mtime")
+
+
+def test_a_shard_that_arrives_repairs_the_model():
+    made = checkpoints.llama(folder("src") / "m", shards=2)
+    late = made.path / "model-00002-of-00002.safetensors"
+    content = late.read_bytes()
+    os.unlink(late)
+    with Mount(f"m={made.path}") as m:
+        assert m.state("m") == "damaged"
+        (made.path / ".part").write_bytes(content)
+        os.rename(made.path / ".part", late)
+        wait_until(lambda: m.state("m") == "ready", what="ready")
+        for name in made.tensors:
+            got = np.load(m.tensor("m", name) / "data.npy")
+            assert np.array_equal(got, made.values(name)), name
+
+
+if __name__ == "__main__":
+    tmtest.main(globals())

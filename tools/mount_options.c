@@ -1,0 +1,132 @@
+#include "tools/mount_options.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+void tm_mount_options_init(tm_mount_options *options)
+{
+    *options = (tm_mount_options){.timeout_s = 30, .raw = TM_RAW_AUTO};
+}
+
+void tm_mount_options_done(tm_mount_options *options)
+{
+    free(options->fsname);
+    free(options->log);
+}
+
+typedef int set_fn(tm_mount_options *options, const char *value, tm_req *req);
+
+static int replace(char **field, const char *value, tm_req *req)
+{
+    free(*field);
+    *field = strdup(value);
+    return *field ? 0 : tm_fail(req, ENOMEM, "out of memory");
+}
+
+static int parse_count(const char *name, const char *value, unsigned max, tm_req *req,
+                       unsigned *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(value, &end, 10);
+    if (errno || *end || end == value || value[0] == '-' || n < 1 || n > max)
+        return tm_fail(req, EINVAL, "%s=%s: a number from 1 to %u is needed", name, value, max);
+    *ret = (unsigned)n;
+    return 0;
+}
+
+static int set_allow_other(tm_mount_options *options, const char *value, tm_req *req)
+{
+    (void)value, (void)req;
+    options->allow_other = true;
+    return 0;
+}
+
+static int set_fsname(tm_mount_options *options, const char *value, tm_req *req)
+{
+    return replace(&options->fsname, value, req);
+}
+
+static int set_log(tm_mount_options *options, const char *value, tm_req *req)
+{
+    if (value[0] == '/' || strcmp(value, "syslog") == 0)
+        return replace(&options->log, value, req);
+    TM_AUTO_FREE char *cwd = getcwd(NULL, 0);
+    TM_AUTO_FREE char *path = NULL;
+    if (!cwd || asprintf(&path, "%s/%s", cwd, value) < 0)
+        return tm_fail(req, ENOMEM, "log=%s: %s", value, strerror(errno));
+    return replace(&options->log, path, req);
+}
+
+static int set_threads(tm_mount_options *options, const char *value, tm_req *req)
+{
+    return parse_count("threads", value, 1024, req, &options->threads);
+}
+
+static int set_timeout(tm_mount_options *options, const char *value, tm_req *req)
+{
+    return parse_count("timeout", value, 86400, req, &options->timeout_s);
+}
+
+static int set_raw(tm_mount_options *options, const char *value, tm_req *req)
+{
+    if (tm_raw_way_parse(value, &options->raw))
+        return 0;
+    return tm_fail(req, EINVAL, "raw=%s: one of auto, passthrough, mapped, pread, symlink", value);
+}
+
+static const struct {
+    const char *name;
+    bool takes_value;
+    set_fn *set;
+} known[] = {
+    {"allow_other", false, set_allow_other}, {"fsname", true, set_fsname},
+    {"log", true, set_log},                  {"threads", true, set_threads},
+    {"timeout", true, set_timeout},          {"raw", true, set_raw},
+};
+
+/* What mount(8), fstab and systemd add, and what always holds here. */
+static bool is_generic(const char *name)
+{
+    static const char *const names[] = {
+        "ro",    "rw",     "suid",     "nosuid",   "dev",        "nodev",      "exec",
+        "noexec", "auto",   "noauto",   "user",     "users",      "nouser",     "owner",
+        "group", "defaults", "_netdev", "nofail",   "sync",       "async",      "atime",
+        "noatime", "diratime", "nodiratime", "relatime", "norelatime", "strictatime",
+        "default_permissions",
+    };
+    if (strncmp(name, "x-", 2) == 0 || strncmp(name, "comment", 7) == 0)
+        return true;
+    for (size_t i = 0; i < TM_ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static int set_one(tm_mount_options *options, char *option, tm_req *req)
+{
+    char *value = strchr(option, '=');
+    if (value)
+        *value++ = '\0';
+    for (size_t i = 0; i < TM_ARRAY_LEN(known); i++) {
+        if (strcmp(option, known[i].name) != 0)
+            continue;
+        if (known[i].takes_value != (value && *value))
+            return tm_fail(req, EINVAL, "option %s %s a value", option,
+                           known[i].takes_value ? "needs" : "takes not");
+        return known[i].set(options, value, req);
+    }
+    return is_generic(option) ? 0 : tm_fail(req, EINVAL, "unknown option '%s'", option);
+}
+
+int tm_mount_options_parse(tm_mount_options *options, const char *opts, tm_req *req)
+{
+    TM_AUTO_FREE char *copy = strdup(opts);
+    if (!copy)
+        return tm_fail(req, ENOMEM, "out of memory");
+    char *rest = copy;
+    for (char *option; (option = strsep(&rest, ","));)
+        if (*option)
+            TM_TRY(set_one(options, option, req));
+    return 0;
+}

@@ -1,0 +1,48 @@
+#include <stdio.h>
+
+#include "fs/path.h"
+#include "tools/cmd.h"
+
+int tm_offline_open(tm_offline *ret, tm_req *req)
+{
+    tm_offline offline = {0};
+    TM_TRY(tm_session_new(&(tm_session_params){0}, req, &offline.session));
+    if (tm_fs_new(offline.session, TM_RAW_PREAD, &offline.fs) < 0) {
+        tm_session_free(offline.session);
+        return tm_fail(req, ENOMEM, "out of memory");
+    }
+    *ret = offline;
+    return 0;
+}
+
+void tm_offline_close(tm_offline *offline)
+{
+    tm_fs_free(offline->fs);
+    tm_session_free(offline->session);
+}
+
+/* Each argument gets a name of its own, so that two with one last component do not clash. */
+static int add_source(tm_offline *offline, const char *source, tm_req *req, char ret_name[32])
+{
+    static unsigned count;
+    snprintf(ret_name, 32, "source-%u", ++count);
+    return tm_session_add(offline->session, ret_name, source, req);
+}
+
+int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req, tm_attr *ret)
+{
+    const char *colons = strstr(argument, "::");
+    size_t len = colons ? (size_t)(colons - argument) : strlen(argument);
+    TM_AUTO_FREE char *source = strndup(argument, len);
+    TM_AUTO_FREE char *path = NULL;
+    char name[32];
+    if (!source)
+        return tm_fail(req, ENOMEM, "out of memory");
+    TM_TRY(add_source(offline, source, req, name));
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_find(offline->session, name);
+    if (m->words)
+        return tm_fail(req, ENOENT, "%s", m->words);
+    if (asprintf(&path, "models/%s/%s", name, colons ? colons + 2 : "") < 0)
+        return tm_fail(req, ENOMEM, "out of memory");
+    return tm_path_find(&offline->fs->tree, path, req, ret);
+}
