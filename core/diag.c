@@ -1,5 +1,6 @@
 #include "core/diag.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 enum {
@@ -105,23 +106,17 @@ static bool reserve_one(tm_diag *d)
     return true;
 }
 
-void tm_diag_addv(tm_diag *d, tm_severity severity, const char *fmt, va_list args)
-{
-    d->damaged = d->damaged || severity == TM_DAMAGE;
-    char *words = NULL;
-    if (d->count < TM_DIAG_LINES_MAX && reserve_one(d))
-        words = make_line(fmt, args);
-    if (!words) {
-        d->dropped++;
-        return;
-    }
-    d->lines[d->count++] = (tm_diag_line){.severity = severity, .words = words};
-}
-
 void tm_diag_add(tm_diag *d, tm_severity severity, const char *fmt, ...)
 {
+    char *words = NULL;
     va_list args;
     va_start(args, fmt);
-    tm_diag_addv(d, severity, fmt, args);
+    if (d->count < TM_DIAG_LINES_MAX && reserve_one(d))
+        words = make_line(fmt, args);
     va_end(args);
+    d->damaged = d->damaged || severity == TM_DAMAGE;
+    if (words)
+        d->lines[d->count++] = (tm_diag_line){.severity = severity, .words = words};
+    else
+        d->dropped++;
 }

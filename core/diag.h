@@ -2,8 +2,6 @@
 #ifndef TM_CORE_DIAG_H
 #define TM_CORE_DIAG_H
 
-#include <stdarg.h>
-
 #include "core/base.h"
 
 enum {
@@ -31,7 +29,6 @@ void tm_diag_init(tm_diag *d);
 void tm_diag_done(tm_diag *d);
 /* Adds a line; want of memory drops it (counted), since a diagnosis must not fail its reader. */
 void tm_diag_add(tm_diag *d, tm_severity severity, const char *fmt, ...) TM_PRINTF(3, 4);
-void tm_diag_addv(tm_diag *d, tm_severity severity, const char *fmt, va_list args) TM_PRINTF(3, 0);
 
 enum {
     TM_WORDS_NAME_MAX = 384

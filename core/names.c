@@ -273,8 +273,7 @@ static void read_word(struct reading *r, const word *w, const struct part *part,
         read_module(r, w, part, next);
         break;
     }
-    if (!r->bare)
-        note_norm(r, part, false);
+    note_norm(r, part, false);
 }
 
 /* False where the module path ends. */

@@ -5,7 +5,7 @@
 
 #include "formats/describe_sums.h"
 
-const char *tm_model_state(const tm_model *model)
+const char *tm_describe_state(const tm_model *model)
 {
     return model->diag.damaged ? "damaged" : "ready";
 }
@@ -26,11 +26,11 @@ static void add_to(uint64_t *sum, uint64_t n)
         *sum = UINT64_MAX;
 }
 
-void tm_model_sum(const tm_model *model, tm_model_sums *ret)
+void tm_describe_sum(const tm_model *model, tm_describe_sums *ret)
 {
     uint64_t bytes[TM_DTYPE_COUNT] = {0};
     bool seen[TM_DTYPE_COUNT] = {false};
-    *ret = (tm_model_sums){.parameters = tm_quant_parameters(model)};
+    *ret = (tm_describe_sums){.parameters = tm_quant_parameters(model)};
     for (uint32_t i = 0; i < model->table.count; i++) {
         const tm_tensor_row *row = &model->table.rows[i];
         add_to(&ret->parameters_stored, tm_row_elems(&model->table, row));
@@ -92,7 +92,7 @@ static void json_damage(tm_text *t, const tm_diag *d)
     tm_text_done(&joined);
 }
 
-static void json_dtypes(tm_text *t, const tm_model_sums *sums)
+static void json_dtypes(tm_text *t, const tm_describe_sums *sums)
 {
     tm_text_puts(t, "  \"dtypes\": {");
     for (size_t i = 0; i < sums->dtype_count; i++)
@@ -188,13 +188,13 @@ static void json_warnings(tm_text *t, const tm_diag *d)
 void tm_describe_model(tm_text *t, const tm_described *d)
 {
     const tm_model *model = d->model;
-    tm_model_sums sums;
-    tm_model_sum(model, &sums);
+    tm_describe_sums sums;
+    tm_describe_sum(model, &sums);
     tm_text_puts(t, "{\n");
     json_str_member(t, "name", d->name);
     json_str_member(t, "source", model->source);
     json_str_member(t, "format", model->format);
-    json_str_member(t, "state", tm_model_state(model));
+    json_str_member(t, "state", tm_describe_state(model));
     tm_text_puts(t, "  \"error\": ");
     json_damage(t, &model->diag);
     tm_text_puts(t, ",\n");

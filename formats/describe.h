@@ -18,7 +18,7 @@ typedef struct tm_described {
 } tm_described;
 
 /* "ready" or "damaged". */
-const char *tm_model_state(const tm_model *model);
+const char *tm_describe_state(const tm_model *model);
 
 /* model.json, by the schema of docs/mount-tree.md, with `warnings` at its end. */
 void tm_describe_model(tm_text *t, const tm_described *d);

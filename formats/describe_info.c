@@ -63,7 +63,7 @@ static void put_number(tm_text *t, uint64_t n)
 typedef struct shown {
     const tm_described *described;
     const tm_model *model;
-    tm_model_sums sums;
+    tm_describe_sums sums;
 } shown;
 
 static void put_name(tm_text *t, const shown *s)
@@ -138,7 +138,7 @@ static void put_experts(tm_text *t, const shown *s)
 
 static void put_state(tm_text *t, const shown *s)
 {
-    tm_text_puts(t, tm_model_state(s->model));
+    tm_text_puts(t, tm_describe_state(s->model));
 }
 
 static void put_tied(tm_text *t, const shown *s)
@@ -321,7 +321,7 @@ void tm_describe_info(tm_text *t, const tm_described *models, size_t count)
     for (size_t i = 0; i < count; i++) {
         all[i].described = &models[i];
         all[i].model = models[i].model;
-        tm_model_sum(models[i].model, &all[i].sums);
+        tm_describe_sum(models[i].model, &all[i].sums);
     }
     if (count == 1)
         put_card(t, &all[0]);

@@ -10,12 +10,12 @@ typedef struct tm_dtype_sum {
 } tm_dtype_sum;
 
 /* Sums that overflow are UINT64_MAX. */
-typedef struct tm_model_sums {
+typedef struct tm_describe_sums {
     uint64_t parameters, parameters_stored, bytes;
     tm_dtype_sum dtypes[TM_DTYPE_COUNT]; /* most bytes first */
     size_t dtype_count;
-} tm_model_sums;
+} tm_describe_sums;
 
-void tm_model_sum(const tm_model *model, tm_model_sums *ret);
+void tm_describe_sum(const tm_model *model, tm_describe_sums *ret);
 
 #endif

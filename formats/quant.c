@@ -269,10 +269,10 @@ uint64_t tm_quant_values(const tm_model *model, const tm_part *part)
 uint64_t tm_quant_parameters(const tm_model *model)
 {
     uint64_t sum = 0;
-    const tm_part *part = model->parts, *end = part + model->part_count;
+    uint32_t part = 0;
     for (uint32_t row = 0; row < model->table.count; row++) {
-        bool is_code = part < end && part->row == row;
-        uint64_t n = is_code ? tm_quant_values(model, part)
+        bool is_code = part < model->part_count && model->parts[part].row == row;
+        uint64_t n = is_code ? tm_quant_values(model, &model->parts[part])
                              : tm_row_elems(&model->table, &model->table.rows[row]);
         part += is_code;
         if (!tm_quant_is_side(model, row) && tm_add_overflow(sum, n, &sum))

@@ -19,14 +19,14 @@ typedef struct scheme {
     bool whole;         /* a stored element holds whole codes: three bits leave two of 32 unused */
 } scheme;
 
+/* clang-format off */
+#define ONE(name, bits) {name, name, bits, true}
 /* One family, with its variants by the bits that config.json names. */
 #define BY_BITS(family, whole)                                                                     \
-    {family, family, 0, false}, {family, family "-2bit", 2, whole},                                \
-        {family, family "-3bit", 3, whole}, {family, family "-4bit", 4, whole},                    \
-        {family, family "-5bit", 5, whole}, {family, family "-6bit", 6, whole},                    \
-    {                                                                                              \
-        family, family "-8bit", 8, whole                                                           \
-    }
+    {family, family, 0, false},                                                                    \
+    {family, family "-2bit", 2, whole}, {family, family "-3bit", 3, whole},                        \
+    {family, family "-4bit", 4, whole}, {family, family "-5bit", 5, whole},                        \
+    {family, family "-6bit", 6, whole}, {family, family "-8bit", 8, whole}
 
 static const scheme schemes[] = {
     BY_BITS("gptq", false),
@@ -36,28 +36,29 @@ static const scheme schemes[] = {
     BY_BITS("mlx", false),
     BY_BITS("quanto", false),
     BY_BITS("hqq", false),
-    {"compressed-tensors-nvfp4", "compressed-tensors-nvfp4", 4, true},
-    {"compressed-tensors-mxfp4", "compressed-tensors-mxfp4", 4, true},
-    {"modelopt-nvfp4", "modelopt-nvfp4", 4, true},
-    {"mxfp4", "mxfp4", 4, true},
-    {"fp4", "fp4", 4, true},
-    {"bitsandbytes-nf4", "bitsandbytes-nf4", 4, true},
-    {"bitsandbytes-fp4", "bitsandbytes-fp4", 4, true},
-    {"bitsandbytes-4bit", "bitsandbytes-4bit", 4, true},
-    {"bitsandbytes-nested", "bitsandbytes-nested", 0, false},
-    {"bitsandbytes-int8", "bitsandbytes-int8", 8, true},
-    {"nunchaku", "nunchaku-4bit", 4, true},
-    {"bitnet", "bitnet", 2, true},
-    {"eetq", "eetq", 8, true},
-    {"int8", "int8", 8, true},
-    {"aqlm", "aqlm", 0, false},
-    {"vptq", "vptq", 0, false},
-    {"quip", "quip", 0, false},
-    {"exl2", "exl2", 0, false},
-    {"exl3", "exl3", 0, false},
-    {"torchao", "torchao", 0, false},
-    {"packed", "packed", 0, false},
+    ONE("compressed-tensors-nvfp4", 4),
+    ONE("compressed-tensors-mxfp4", 4),
+    ONE("modelopt-nvfp4", 4),
+    ONE("mxfp4", 4),
+    ONE("fp4", 4),
+    ONE("bitsandbytes-nf4", 4),
+    ONE("bitsandbytes-fp4", 4),
+    ONE("bitsandbytes-4bit", 4),
+    ONE("bitsandbytes-nested", 8),
+    ONE("bitsandbytes-int8", 8),
+    ONE("nunchaku", 4),
+    ONE("bitnet", 2),
+    ONE("eetq", 8),
+    ONE("int8", 8),
+    ONE("aqlm", 0),
+    ONE("vptq", 0),
+    ONE("quip", 0),
+    ONE("exl2", 0),
+    ONE("exl3", 0),
+    ONE("torchao", 0),
+    ONE("packed", 0),
 };
+/* clang-format on */
 
 /* The scheme of FAMILY with BITS; the family's first where it has none such. */
 static const scheme *find_scheme(const char *family, unsigned bits)

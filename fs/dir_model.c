@@ -95,7 +95,7 @@ static void render(const tm_node *node, const char *fingerprint, tm_text *text)
     const tm_mounted *m = node->mounted;
     tm_described described = {m->name, m->model, fingerprint};
     if (node->kind == TM_KIND_STATE)
-        tm_text_printf(text, "%s\n", tm_model_state(m->model));
+        tm_text_printf(text, "%s\n", tm_describe_state(m->model));
     else if (node->kind == TM_KIND_ERROR)
         tm_describe_error(text, m->model);
     else if (node->kind == TM_KIND_METADATA_JSON)

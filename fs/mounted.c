@@ -191,8 +191,3 @@ unsigned tm_mounted_depth(const tm_mounted *m)
         depth += *p == '/';
     return depth;
 }
-
-const char *tm_mounted_state(const tm_mounted *m)
-{
-    return m->model && m->model->diag.damaged ? "damaged" : "ready";
-}

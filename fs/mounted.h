@@ -72,7 +72,4 @@ tm_member *tm_mounted_member(tm_mounted *m, const char *name);
 /* How many components NAME has: how far up models/ is. */
 unsigned tm_mounted_depth(const tm_mounted *m);
 
-/* "ready" or "damaged". */
-const char *tm_mounted_state(const tm_mounted *m);
-
 #endif

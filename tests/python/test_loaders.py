@@ -7,6 +7,10 @@ import shutil
 import subprocess
 import tarfile
 
+import tmtest
+
+tmtest.need_modules("numpy", "ml_dtypes", "safetensors", "torch", "transformers")
+
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -14,7 +18,6 @@ import safetensors.torch
 import torch
 
 import checkpoints
-import tmtest
 from tmtest import Mount, folder, sha256
 
 MAP_POPULATE = 0x8000
@@ -40,50 +43,57 @@ def sum_of_map(path, flags):
             return int(np.frombuffer(bytes(m), np.uint8).sum(dtype=np.uint64))
 
 
-def test_safetensors_torch_and_numpy_load_the_same_tensors():
+def same_tensors(ours, theirs):
+    """Loads both files and compares; keeps neither mapped."""
+    left, right = safetensors.torch.load_file(ours), safetensors.torch.load_file(theirs)
+    assert list(left) == list(right) and left
+    for name in right:
+        assert torch.equal(left[name], right[name]), name
+
+
+def test_torch_loads_the_same_tensors_from_every_shard():
     made = checkpoints.llama(folder("src") / "llama", shards=2)
     with Mount(f"llama={made.path}") as m:
         for file in set(made.files.values()):
-            ours = safetensors.torch.load_file(m.load / "llama" / file)
-            theirs = safetensors.torch.load_file(made.path / file)
-            assert list(ours) == list(theirs)
-            for name in theirs:
-                assert torch.equal(ours[name], theirs[name]), name
-    plain = checkpoints.odd_names(folder("src"))
-    with Mount(f"odd={plain.path}") as m:
-        ours = safetensors.numpy.load_file(m.load / "odd/model.safetensors")
-        assert sorted(ours) == sorted(plain.tensors)
-        for name, value in ours.items():
-            assert np.array_equal(value, plain.values(name)), name
-        ours = None
+            same_tensors(m.load / "llama" / file, made.path / file)
+
+
+def test_numpy_loads_tensors_of_odd_names():
+    made = checkpoints.odd_names(folder("src"))
+    with Mount(f"odd={made.path}") as m:
+        loaded = safetensors.numpy.load_file(m.load / "odd/model.safetensors")
+        assert sorted(loaded) == sorted(made.tensors)
+        for name in loaded:
+            assert np.array_equal(loaded[name], made.values(name)), name
 
 
 def test_safe_open_slices_are_those_of_the_source():
     made = checkpoints.llama(folder("src") / "llama", shards=1)
     name = "model.layers.1.mlp.down_proj.weight"
-    with Mount(f"llama={made.path}") as m:
-        with safetensors.safe_open(m.load / "llama/model.safetensors", "pt") as f:
-            part = f.get_slice(name)
-            assert part.get_shape() == list(made.tensors[name].shape)
-            got = part[5:9, 16:48].float().numpy()
+
+    def part(path):
+        with safetensors.safe_open(path, "pt") as f:
+            whole = f.get_slice(name)
+            assert whole.get_shape() == list(made.tensors[name].shape)
             assert f.metadata() == {"format": "pt"}
-        assert np.array_equal(got, made.values(name)[5:9, 16:48])
+            return whole[5:9, 16:48].float().numpy().copy()
+
+    with Mount(f"llama={made.path}") as m:
+        got = part(m.load / "llama/model.safetensors")
+    assert np.array_equal(got, made.values(name)[5:9, 16:48])
 
 
 def test_safetensors_of_silero_vad_loads():
     file = package_folder("silero_vad", "data") / "silero_vad_16k.safetensors"
     with Mount(f"silero={file}") as m:
-        theirs = safetensors.torch.load_file(file)
-        ours = safetensors.torch.load_file(next((m.load / "silero").glob("*.safetensors")))
-        assert ours.keys() == theirs.keys() and len(theirs) > 0
-        for name in theirs:
-            assert torch.equal(ours[name], theirs[name]), name
-            value = np.load(m.tensor("silero", name) / "data.npy")
-            assert np.array_equal(value, theirs[name].numpy()), name
-        ours = None
+        same_tensors(m.load / "silero" / file.name, file)
+        theirs = safetensors.numpy.load_file(file)
+        for name, want in theirs.items():
+            assert np.array_equal(np.load(m.tensor("silero", name) / "data.npy"), want), name
 
 
 def test_transformers_embeds_as_from_the_source():
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
     source = minilm()
     import transformers
     transformers.utils.logging.set_verbosity_error()

@@ -10,8 +10,11 @@ import shutil
 import struct
 import subprocess
 
-import checkpoints
 import tmtest
+
+tmtest.need_modules("numpy", "ml_dtypes")
+
+import checkpoints
 from tmtest import Mount, folder, process_io
 
 PAGE = mmap.PAGESIZE

@@ -5,10 +5,13 @@ import os
 import pathlib
 import stat
 
+import tmtest
+
+tmtest.need_modules("numpy", "ml_dtypes")
+
 import numpy as np
 
 import checkpoints
-import tmtest
 from tmtest import Mount, error_name, folder, read_error, tmorph
 
 MODEL_KEYS = ["name", "source", "format", "state", "error", "architecture", "layers", "experts",
@@ -318,10 +321,11 @@ def test_rows_are_axis_0_and_cols_the_last():
 
 
 SLICES = {
-    1: ["2:5", ":", ":3", "7:", "-4:-1", "3:3", "-2:"],
-    2: ["1:4,2:9", ":,:", ":2,-3:", "-2:,:", "0:6,9:10", "4:2,:", ":,5:5"],
-    3: ["1:3,0:2,2:5", ":,:,:", "-1:,1:,:-2", "0:1,:,3:4"],
-    4: ["0:2,1:3,2:4,1:6", ":,:,:,:", "-1:,:,-2:,:5", "1:2,0:1,3:4,5:6"],
+    0: [""],
+    1: ["2:5", ":", ":3", "7:", "-4:-1", "3:3", "-2:", "5:99", "-99:2", "20:30"],
+    2: ["1:4,2:9", ":,:", ":2,-3:", "-2:,:", "0:6,9:10", "4:2,:", ":,5:5", "1:3", "-7:,:11"],
+    3: ["1:3,0:2,2:5", ":,:,:", "-1:,1:,:-2", "0:1,:,3:4", "1:,2:"],
+    4: ["0:2,1:3,2:4,1:6", ":,:,:,:", "-1:,:,-2:,:5", "1:2,0:1,3:4,5:6", ":,-1:"],
 }
 
 
@@ -329,28 +333,39 @@ def test_slices_are_numpys():
     made = selection_model()
     with Mount(f"sel={made.path}") as m:
         for name, t in made.tensors.items():
-            for text in SLICES.get(len(t.shape), []):
+            for text in SLICES[len(t.shape)]:
                 index = tuple(slice(*(int(v) if v else None for v in part.split(":")))
-                              for part in text.split(","))
+                              for part in text.split(",") if part)
                 got = load(m.tensor("sel", name) / f"slice/{text}.npy")
                 same_values(got, made.values(name)[index], f"{name}[{text}]")
+
+
+def test_negative_indices_count_from_the_end():
+    made = selection_model()
+    with Mount(f"sel={made.path}") as m:
+        for name in ("bf16.2", "f32.3", "i64.4"):
+            values, at = made.values(name), m.tensor("sel", name)
+            index = tuple(-1 - i for i in range(values.ndim))
+            text = scalar(at / "at" / ",".join(map(str, index)))
+            assert float(text) == float(values[index]) or np.isnan(values[index]), name
+            same_values(load(at / "rows/-1.npy"), values[-1], name)
+            same_values(load(at / "cols/-2.npy"), values[..., -2], name)
 
 
 def test_out_of_range_and_malformed_selections_do_not_exist():
     made = selection_model()
     with Mount(f"sel={made.path}") as m:
         two, zero = m.tensor("sel", "bf16.2"), m.tensor("sel", "bf16.0")
-        wrong = ["at/6,0", "at/0,10", "at/0", "at/0,0,0", "at/-1,0", "at/", "at/0,", "at/a,b",
-                 "at/00,0", "at/0,18446744073709551616", "at/ 0,0", "at/0,0.npy",
-                 "rows/6.npy", "rows/-1.npy", "rows/0", "rows/01.npy", "rows/x.npy", "cols/10.npy",
-                 "cols/99999999999999999999.npy", "slice/0:7,0:1.npy", "slice/0:1,0:11.npy",
-                 "slice/-7:,:.npy", "slice/0:1,0:1,0:1.npy", "slice/a:b,:.npy", "slice/0:1,0:1",
-                 "slice/.npy", "nothing", "data.npz"]
+        wrong = ["at/6,0", "at/0,10", "at/-7,0", "at/0,-11", "at/0", "at/0,0,0", "at/0,", "at/a,b",
+                 "at/0,18446744073709551616", "at/ 0,0", "at/0,0.npy", "at/+1,0", "at/1.0,0",
+                 "rows/6.npy", "rows/-7.npy", "rows/0", "rows/x.npy", "rows/.npy", "cols/10.npy",
+                 "cols/99999999999999999999.npy", "slice/0:1,0:1,0:1.npy", "slice/a:b,:.npy",
+                 "slice/0:1,0:1", "slice/0:99999999999999999999.npy", "slice/1,2.npy",
+                 "slice/:,:,.npy", "nothing", "data.npz"]
         for name in wrong:
-            if name != "at/":
-                assert error_name(os.stat, f"{two}/{name}") == "ENOENT", name
-        assert error_name(os.stat, zero / "at/1") == "ENOENT"
-        assert error_name(os.stat, zero / "rows/0.npy") == "ENOENT"
+            assert error_name(os.stat, f"{two}/{name}") == "ENOENT", name
+        for name in ("at/1", "at/0,0", "rows/0.npy", "cols/0.npy", "slice/:.npy"):
+            assert error_name(os.stat, zero / name) == "ENOENT", name
         assert error_name(os.stat, m.models / "sel/tensors/none") == "ENOENT"
         assert error_name(os.stat, m.models / "none") == "ENOENT"
 

@@ -7,6 +7,7 @@ The environment variable TMORPH names the program (default: build/tools/tmorph o
 import atexit
 import errno
 import hashlib
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -57,11 +58,31 @@ def folder(name):
 
 
 def environment():
-    """Ours, with caches and state kept out of the home folder, and no look at the network."""
-    env = dict(os.environ, HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+    """Ours, with caches and state kept out of the home folder, and sanitizers' reports in it.
+
+    A daemon has no terminal to report on, so a report would be lost.
+    """
+    env = dict(os.environ)
     for name in ("CACHE", "STATE", "DATA", "CONFIG"):
         env[f"XDG_{name}_HOME"] = str(scratch() / f"xdg-{name.lower()}")
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+        env[name] = ":".join(filter(None, [env.get(name), f"log_path={scratch()}/sanitizer"]))
     return env
+
+
+def check_sanitizers():
+    """Fails with the reports that sanitizers left since the last call."""
+    reports = list(scratch().glob("sanitizer.*"))
+    words = "\n".join(r.read_text(errors="replace")[:4000] for r in reports)
+    for report in reports:
+        report.unlink()
+    assert not reports, words
+
+
+def is_sanitized():
+    """Whether the program carries a sanitizer: its memory then says little."""
+    content = TMORPH.read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
 
 
 # ---------------------------------------------------------------- processes and mounts
@@ -139,6 +160,13 @@ def need_fuse():
         skip_all(f"/dev/fuse cannot be opened: {e.strerror}")
 
 
+def need_modules(*names):
+    """Skips the whole script where a Python package is missing."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            skip_all(f"the Python package {name} is not installed")
+
+
 def skip_all(why):
     print(f"skipped: {why}")
     sys.exit(77)
@@ -188,6 +216,7 @@ class Mount:
         assert done.returncode == 0, f"umount: exit {done.returncode}: {done.stderr}"
         assert str(self.path) not in mount_points(), "umount: exit 0, but it is still mounted"
         wait_until(lambda: daemon_pid(self.path) is None, UMOUNT_SECONDS, "end of the daemon")
+        check_sanitizers()
 
     def _force(self):
         subprocess.run(["fusermount3", "-uz", str(self.path)], check=False)
@@ -239,7 +268,8 @@ def error_name(action, *args):
     try:
         action(*args)
     except OSError as e:
-        return errno.errorcode.get(e.errno, str(e.errno))
+        # Linux has one number under two names
+        return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode[e.errno]
     return ""
 
 

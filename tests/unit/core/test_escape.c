@@ -148,6 +148,8 @@ static void a_long_name_is_cut_between_characters_and_ends_in_its_hash(void **st
         {"", "\xf0\x80\x80\xaf", 64, 238}, /* overlong, four bytes */
         {"", "\xf4\x90\x80\x80", 64, 238}, /* beyond U+10FFFF */
         {"", "\xf5\x80\x80\x80", 64, 238}, /* beyond U+10FFFF */
+        {"x", "\xc2\x80", 128, 237},       /* the first of two bytes */
+        {"xx", "\xe0\xa0\x80", 86, 236},   /* the first of three bytes */
         {"", "\xe0\xa0\x80", 86, 237},     /* the first of three bytes */
         {"", "\xed\x9f\xbf", 86, 237},     /* the last before the surrogates */
         {"", "\xf0\x90\x80\x80", 64, 236}, /* the first of four bytes */

@@ -45,18 +45,50 @@ static void what_is_not_known_is_other_and_has_no_layer(void **state)
         {"resampler.query", OTHER},
         {"abnormal.weight", OTHER},
         {"normal.weight", OTHER},
+        {"normal_map.weight", OTHER},
         {"normalization.weight", NORM},
+        {"ln.weight", NORM},
+        {"ln0.weight", NORM},
+        {"ln9.weight", NORM},
+        {"lnx.weight", OTHER},
+        {"embed_ln.weight", NORM},
+        {"a_word_of_28_bytes_in_length.weight", OTHER},
+        {"embedders.0.towers.3.layers.2.mlp.weight", MLP},
         {"fc1.weight", OTHER},
         {"w1.weight", OTHER},
         {"gate.weight", OTHER},
         {"visual.output.weight", OTHER},
         {"output.dense.weight", OTHER},
         {"shared.0.weight", OTHER},
+        {"output", HEAD},
+        {"embed", EMBED},
         {"lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q.lora_down.weight",
          OTHER},
         {"lora_unet_mid_block_attentions_0_transformer_blocks_0_norm1.lora_up.weight", OTHER},
     };
     CHECK(rows, "no stack");
+}
+
+static void what_stands_in_a_block_is_told_from_the_block(void **state)
+{
+    static const struct row rows[] = {
+        {"blocks.3.attn.norm.weight", NORM},
+        {"blocks.3.attn.norm.scale_of_it", NORM},
+        {"blocks.3.attn.norm.linear.weight", OTHER},
+        {"blocks.3.attn.norm.emb.linear.weight", OTHER},
+        {"blocks.3.attn.norm.emb.norm.weight", NORM},
+        {"blocks.3.norm.mlp.weight", OTHER},
+        {"blocks.3.attention_pool.proj.weight", ATTN},
+        {"blocks.3.attentions.0.proj.weight", OTHER},
+        {"blocks.3.mlp.attn.proj.weight", ATTN},
+        {"blocks.3.attn.mlp.proj.weight", MLP},
+        {"blocks.3.mlp.encoder_attn.gate.weight", ATTN},
+        {"blocks.3.mlp.up_proj.weight.quant_norm", MLP},
+        {"blocks.3.experts.5", MLP},
+        {"norm.blocks.3.mlp.weight", MLP},
+        {"mixer.blocks.3.gate.weight", OTHER},
+    };
+    CHECK(rows, "blocks", "norm.blocks", "mixer.blocks");
 }
 
 static void experts_are_found_by_index_or_fused(void **state)
@@ -87,6 +119,7 @@ static void experts_are_found_by_index_or_fused(void **state)
         {"decoder.layers.3.mlp.experts.local_experts.5.linear_fc1.weight", 2, 3, 5,
          "linear_fc1.weight", MLP},
         {"backbone.layers.1.mixer.experts.9.up_proj.weight", 2, 1, 9, "up_proj.weight", MLP},
+        {"blocks.1.experts.9.proj.weight", 2, 1, 9, "proj.weight", MLP},
         {"model.layers.0.mlp.experts.gate_up_proj", 3, 0, FUSED, "gate_up_proj", MLP},
         {"model.layers.0.mlp.experts.gate_up_proj_bias", 2, 0, FUSED, "gate_up_proj_bias", MLP},
         {"model.layers.0.mlp.experts.gate_up_proj_blocks", 4, 0, FUSED, "gate_up_proj_blocks", MLP},
@@ -269,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_known_is_other_and_has_no_layer),
+        cmocka_unit_test(what_stands_in_a_block_is_told_from_the_block),
         cmocka_unit_test(experts_are_found_by_index_or_fused),
         cmocka_unit_test(what_is_no_expert_is_not_taken_for_one),
         cmocka_unit_test(only_biases_are_fused_at_rank_two),

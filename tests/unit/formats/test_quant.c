@@ -256,6 +256,17 @@ static const scheme_case packed[] = {
      NULL},
     {METHOD("exl2"), "a.q_scale I32 2,4\na.q_scale_max F16 2\na.q_weight I32 8,32\n",
      "a.q_scale exl2\na.q_weight exl2\n", 256, NULL},
+    {METHOD("exl3"), "a.suh F16 8\na.svh F16 6\na.trellis I16 1,1,48\n", "a.trellis exl3\n", 48,
+     NULL},
+    {METHOD("svdquant"), "a.qweight I8 6,4\na.wscales BF16 1,6\n", "a.qweight nunchaku\n", 48,
+     NULL},
+    {METHOD("vptq"), "a.centroids.weight F16 1,512\na.indices I16 1,6,8\n", "a.indices vptq\n", 48,
+     NULL},
+    {NULL, "a.Qidxs I64 6,8\n", "a.Qidxs quip\n", 48, NULL},
+    {METHOD("torchao"), "a._weight_qdata F8_E4M3 6,8\na.x_qdata I8 6,8\n",
+     "a._weight_qdata torchao\na.x_qdata torchao\n", 96, NULL},
+    {METHOD("quark"), "a.weight U8 6,32\na.weight_scale U8 6,2\n", "a.weight mxfp4\n", 6 * 64,
+     NULL},
     {METHOD("bitnet"), "a.weight U8 2,8\na.weight_scale BF16 1\n", "a.weight bitnet\n", 64, NULL},
     /* FP4 in bytes beside FP8 */
     {BLOCKS_128,
@@ -267,6 +278,15 @@ static const scheme_case packed[] = {
      */
     {METHOD("tomorrow"), "a.weight I32 6,8\na.norm.weight BF16 8\n", "a.weight packed\n", 56, NULL},
     {NULL, "a.weight U8 6,8\na.weight_scale F32 6\n", "a.weight packed\n", 48, NULL},
+    {NULL, "a.weight I16 6,8\na.weight_scale_inv F32 6\n", "a.weight packed\n", 48, NULL},
+    {NULL, "a.scale F32 6\na.weight U8 6,8\nb.scale F32 6\nb.weight I8 6,8\n",
+     "a.weight packed\nb.weight int8\n", 96, NULL},
+    {NULL, "a.weight I8 6,8\na.weight_scales F32 6\n", "a.weight int8\n", 48, NULL},
+    {NULL, "a.scale F32 6\na.weight F4 6,8\nb.weight F4 6,8\nb.weight_scale_inv F32 6\n",
+     "a.weight fp4\nb.weight fp4\n", 96, NULL},
+    {METHOD("hqq"), "a.W_q BF16 6,8\n", "a.W_q hqq\n", 48, NULL},
+    {METHOD("bitsandbytes"), "a.weight U8 24,1\na.weight.absmax F32 1\n",
+     "a.weight bitsandbytes-4bit\n", 48, NULL},
 };
 
 static void codes_of_other_schemes_are_named_and_not_shown(void **state)
