@@ -12,10 +12,10 @@
 
 #include "core/types.h"
 
-#define TM_MUST_CHECK          __attribute__((warn_unused_result))
-#define TM_PRINTF(fmt, first)  __attribute__((format(printf, fmt, first)))
-#define TM_ARRAY_LEN(a)        (sizeof(a) / sizeof((a)[0]))
-#define TM_CONTAINER(p, T, m)  ((T *)(void *)((char *)(p) - offsetof(T, m)))
+#define TM_MUST_CHECK         __attribute__((warn_unused_result))
+#define TM_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define TM_ARRAY_LEN(a)       (sizeof(a) / sizeof((a)[0]))
+#define TM_CONTAINER(p, T, m) ((T *)(void *)((char *)(p)-offsetof(T, m)))
 
 /* TM_AUTO(fn) T v = …; calls fn(&v) when v goes out of scope. Returning v needs TM_STEAL(v). */
 #define TM_AUTO(fn) __attribute__((cleanup(fn)))
@@ -42,8 +42,8 @@ static inline void tm_ignore(int rc)
 }
 
 /* Cleanup functions for TM_AUTO. */
-void tm_freep(void *pp);   /* free(*(void **)pp) */
-void tm_closep(int *fd);   /* close(*fd) where *fd >= 0 */
+void tm_freep(void *pp); /* free(*(void **)pp) */
+void tm_closep(int *fd); /* close(*fd) where *fd >= 0 */
 #define TM_AUTO_FREE  TM_AUTO(tm_freep)
 #define TM_AUTO_CLOSE TM_AUTO(tm_closep)
 

@@ -32,7 +32,7 @@ static void start(tm_shared *shared)
     lazy_blob *self = TM_CONTAINER(shared, lazy_blob, made);
     tm_blob_ref(&self->blob); /* the job's, which outlives readers that give up */
     self->job = (tm_job){.run = make_job, .lane = TM_LANE_SELECTION};
-    tm_pool_submit(self->params.sched->io, &self->job);
+    tm_pool_submit(self->params.sched->openers, &self->job);
 }
 
 static const tm_shared_ops made_ops = {.start = start};

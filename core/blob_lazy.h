@@ -1,7 +1,7 @@
 /*
  * Bytes of a known size that are made once, when first read, by a function that may wait for I/O.
  *
- * It runs on an I/O thread, once however many readers there are; a failure is told to those who
+ * It runs on an opener thread, once however many readers there are; a failure is told to those who
  * wait and tried again by the next.
  */
 #ifndef TM_CORE_BLOB_LAZY_H

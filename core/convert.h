@@ -21,7 +21,9 @@ typedef struct tm_convert {
 /* The table for LEVEL, which tm_cpu_has(). Slots that LEVEL does not override are lower levels'. */
 const tm_convert *tm_convert_get(tm_cpu_level level);
 
-enum { TM_VALUE_TEXT_MAX = 32 };
+enum {
+    TM_VALUE_TEXT_MAX = 32
+};
 
 /*
  * Prints element INDEX of the packed elements at SRC (their first is element 0) as text without

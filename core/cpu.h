@@ -15,7 +15,8 @@ typedef enum tm_cpu_level {
 /* True where this machine (and this build) can run code of LEVEL. */
 bool tm_cpu_has(tm_cpu_level level);
 
-/* The best level that this machine has. Environment TMORPH_CPU=scalar|avx2|avx512|neon lowers it. */
+/* The best level that this machine has. Environment TMORPH_CPU=scalar|avx2|avx512|neon lowers it.
+ */
 tm_cpu_level tm_cpu_best(void);
 
 const char *tm_cpu_level_name(tm_cpu_level level);

@@ -1,3 +1,4 @@
+/* Escapes, and the cut form of names that are too long for a file name. */
 #include "core/escape.h"
 
 #include <inttypes.h>
@@ -79,6 +80,7 @@ static size_t kept_len(const char *name, size_t len, size_t *ret_escaped)
         in += unit;
         out += grows;
     }
+    assert(out + TAIL >= CUT_MIN); /* so only names that are cut may be given */
     *ret_escaped = out;
     return in;
 }

@@ -17,7 +17,9 @@
 
 #include "core/base.h"
 
-enum { TM_FILE_NAME_MAX = 255 };
+enum {
+    TM_FILE_NAME_MAX = 255
+};
 
 /* Writes the NUL-terminated file name of NAME; returns its length, 1 to 255. */
 size_t tm_name_to_file(const char *name, size_t len, char ret[TM_FILE_NAME_MAX + 1]);

@@ -10,8 +10,8 @@ struct tm_file {
     atomic_uint refs;
     tm_file_identity identity;
     /* Guarded by the set's lock: */
-    int fd;        /* -1: not open */
-    unsigned users; /* of fd */
+    int fd;                       /* -1: not open */
+    unsigned users;               /* of fd */
     tm_file *lru_prev, *lru_next; /* in the list while open without users */
     char path[];
 };

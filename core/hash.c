@@ -1,3 +1,4 @@
+/* XXH3 behind our names. */
 #include "core/hash.h"
 
 /* Compiled in, not linked: the size of the streaming state is then this compiler's knowledge. */

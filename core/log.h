@@ -15,7 +15,10 @@ typedef enum tm_log_level {
 
 typedef struct tm_log tm_log;
 
-enum { TM_LOG_LINES = 1024, TM_LOG_LINE_MAX = 1024 };
+enum {
+    TM_LOG_LINES = 1024,
+    TM_LOG_LINE_MAX = 1024
+};
 
 /* TO: NULL for memory alone, "syslog", or the path of a file to append to. */
 TM_MUST_CHECK int tm_log_new(const char *to, tm_log **ret);

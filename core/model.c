@@ -94,6 +94,13 @@ static int check_bytes(const tm_model *model, uint32_t row, tm_req *req)
     return 0;
 }
 
+int tm_model_fail(const tm_model *model, uint32_t row, tm_req *req, int code, const char *why)
+{
+    char name[128];
+    return tm_fail(req, code, "%s: tensor '%s' %s", model->files[model->table.rows[row].file].name,
+                   shown_name(model, row, name), why);
+}
+
 int tm_model_raw(const tm_model *model, uint32_t row, tm_req *req, tm_blob **ret)
 {
     const tm_tensor_row *r = &model->table.rows[row];
@@ -110,10 +117,11 @@ int tm_model_check_values(const tm_model *model, uint32_t row, tm_req *req)
     char name[128];
     TM_TRY(check_bytes(model, row, req));
     if (part && part->kind == TM_PART_PACKED)
-        return tm_fail(req, EOPNOTSUPP,
-                       "tensor '%s' holds codes of a %s weight, which cannot be decoded; its stored "
-                       "bytes are in raw",
-                       shown_name(model, row, name), part->scheme);
+        return tm_fail(
+            req, EOPNOTSUPP,
+            "tensor '%s' holds codes of a %s weight, which cannot be decoded; its stored "
+            "bytes are in raw",
+            shown_name(model, row, name), part->scheme);
     if (tm_dtype_get(r->dtype)->is_opaque)
         return tm_fail(req, EOPNOTSUPP,
                        "tensor '%s' is %s, whose packing no specification fixes; its stored bytes "

@@ -66,15 +66,19 @@ const tm_part *tm_model_part(const tm_model *model, uint32_t row);
 /* The stored bytes of ROW. -EBADMSG where its file does not prove them; words in REQ. */
 TM_MUST_CHECK int tm_model_raw(const tm_model *model, uint32_t row, tm_req *req, tm_blob **ret);
 
-/* The values of ROW. Like raw, and -EOPNOTSUPP with the scheme's name for what cannot be decoded. */
+/* The values of ROW. Like raw, and -EOPNOTSUPP with the scheme's name for what cannot be decoded.
+ */
 TM_MUST_CHECK int tm_model_values(const tm_model *model, uint32_t row, tm_req *req,
                                   tm_tensor **ret);
 /* Whether tm_model_values() would succeed, without making anything; words in REQ (may be NULL). */
 TM_MUST_CHECK int tm_model_check_values(const tm_model *model, uint32_t row, tm_req *req);
+/* Fails with CODE and words about ROW: "tensor 'NAME' WHY". */
+int tm_model_fail(const tm_model *model, uint32_t row, tm_req *req, int code, const char *why);
 /* The dtype of the values of ROW: F32 for scaled ones. */
 tm_dtype tm_model_values_dtype(const tm_model *model, uint32_t row);
 
-/* Where a tied output head has its weights: true, with the absent name and the row it stands for. */
+/* Where a tied output head has its weights: true, with the absent name and the row it stands for.
+ */
 bool tm_model_tied(const tm_model *model, const char **ret_alias, uint32_t *ret_row);
 
 #endif

@@ -1,3 +1,4 @@
+/* A name is read once, from left to right, by the words of its parts. */
 #include "core/names.h"
 
 #include "core/names_words.h"
@@ -54,6 +55,7 @@ static uint64_t head_of(const char *text, size_t len, size_t room)
 
 static void part_at(const char *name, size_t len, size_t off, struct part *ret)
 {
+    assert(off <= len);
     const char *text = name + off;
     size_t room = len - off;
     const char *dot = memchr(text, '.', room);
@@ -72,7 +74,8 @@ static bool is_number(const char *text, size_t len)
     return len > 0;
 }
 
-/* False where the digits are no index: a leading zero, or more than an int32_t holds. */
+/* False where the digits are no index: a leading zero, or so large that a count of one more would
+ * not fit an int32_t. */
 static bool parse_index(const char *text, size_t len, int32_t *ret)
 {
     if (!is_number(text, len) || len > 10 || (len > 1 && text[0] == '0'))
@@ -80,7 +83,7 @@ static bool parse_index(const char *text, size_t len, int32_t *ret)
     uint64_t value = 0;
     for (size_t i = 0; i < len; i++)
         value = value * 10 + (uint64_t)(text[i] - '0');
-    if (value > INT32_MAX)
+    if (value >= INT32_MAX)
         return false;
     *ret = (int32_t)value;
     return true;
@@ -340,6 +343,7 @@ tm_place tm_place_of(const char *name, size_t len, size_t rank)
         r.place.expert = TM_FUSED_EXPERTS;
         r.place.leaf_off = r.fused_off;
     }
+    assert(r.place.leaf_off <= len && r.place.stack_len <= r.place.leaf_off);
     r.place.role = role_of(&r);
     return r.place;
 }

@@ -4,6 +4,7 @@
  * Recognises names of Llama-like, GPT-2-like, BERT-like, T5, Mixtral, Qwen-MoE and DeepSeek models,
  * of fused experts, vision encoders and diffusion transformers, by their module path alone. What
  * it does not recognise has no layer and the role `other`: a wrong guess is worse than none.
+ * docs/names.md has the rules and the words.
  */
 #ifndef TM_CORE_NAMES_H
 #define TM_CORE_NAMES_H
@@ -30,10 +31,12 @@ enum {
 };
 
 typedef struct tm_place {
-    int32_t layer;      /* the index after the name of a stack of layers, or TM_NO_LAYER */
-    int32_t expert;     /* the index, TM_NO_EXPERT or TM_FUSED_EXPERTS */
-    uint32_t stack_len; /* length of the prefix that names the stack ("model.layers"); 0: no layer */
-    uint32_t leaf_off;  /* where what follows the layer, and the expert if any, begins in the name */
+    int32_t layer;      /* the index after the name of the outermost stack, or TM_NO_LAYER; it and
+                           an expert's are below INT32_MAX */
+    int32_t expert;     /* the index, TM_FUSED_EXPERTS, or TM_NO_EXPERT: so without a layer */
+    uint32_t stack_len; /* of the prefix that names the stack ("model.layers"); 0: no layer */
+    uint32_t leaf_off;  /* where what follows the layer, and the expert if any, begins in the
+                           name ("gate_proj.weight"); 0: no layer */
     tm_role role;
 } tm_place;
 

@@ -9,7 +9,9 @@ struct tm_plan_chunk {
     _Alignas(64) char data[];
 };
 
-enum { CHUNK_MIN = 16 << 10 };
+enum {
+    CHUNK_MIN = 16 << 10
+};
 
 void tm_plan_init(tm_plan *plan, tm_read *read, tm_req *req)
 {

@@ -59,7 +59,7 @@ typedef struct tm_run {
 typedef struct tm_wait {
     tm_shared *shared;
     tm_read *read;
-    struct tm_wait *next;                /* in the plan */
+    struct tm_wait *next;                  /* in the plan */
     struct tm_wait *line_prev, *line_next; /* in the line */
     bool withdrawn;
 } tm_wait;

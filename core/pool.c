@@ -10,7 +10,7 @@ struct tm_pool {
     tm_pool_lane_counts counts[TM_LANE_COUNT];
     tm_pool_params params;
     pthread_t *threads;
-    unsigned started, idle, running_low;
+    unsigned started, idle, queued, running_low;
     bool stopping;
     char name[16];
 };
@@ -26,6 +26,7 @@ static void unlink_job(tm_pool *pool, tm_job *job)
     job->next->prev = job->prev;
     job->queued = false;
     pool->counts[job->lane].queued--;
+    pool->queued--;
 }
 
 /* The first job that may run now, unlinked; NULL where there is none. */
@@ -143,10 +144,11 @@ void tm_pool_submit(tm_pool *pool, tm_job *job)
     head->prev = job;
     job->queued = true;
     pool->counts[job->lane].queued++;
-    if (pool->idle > 0)
-        pthread_cond_signal(&pool->work);
-    else if (pool->started < pool->params.threads)
-        tm_ignore(start_thread(pool)); /* those that run will come to it */
+    pool->queued++;
+    /* An idle thread may have been woken for another job already. */
+    if (pool->queued > pool->idle && pool->started < pool->params.threads)
+        tm_ignore(start_thread(pool)); /* where it fails, those that run will come to it */
+    pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->lock);
 }
 

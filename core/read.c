@@ -88,7 +88,8 @@ static int run_all(tm_read *read)
     return 0;
 }
 
-/* Goes as far as it can without waiting: 0 at the end, -EAGAIN where the plan must be waited for. */
+/* Goes as far as it can without waiting: 0 at the end, -EAGAIN where the plan must be waited for.
+ */
 static int advance(tm_read *read)
 {
     while (read->pos < read->params.len) {

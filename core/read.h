@@ -24,7 +24,7 @@ typedef struct tm_read_params {
     size_t len;
     void *dst; /* NULL: a buffer of the read's own; else cancelling waits until dst is free */
     tm_lane lane;
-    uint64_t deadline_ns; /* 0: none */
+    uint64_t deadline_ns;                /* 0: none */
     void (*done)(tm_read *read, int rc); /* on success the bytes are in read->bytes */
     void *user;
 } tm_read_params;
@@ -38,8 +38,8 @@ struct tm_read {
     atomic_uint refs;
     pthread_mutex_t lock; /* guards plan and waiting between the machine and a cancel */
     bool waiting, watched;
-    uint64_t pos;   /* bytes done */
-    size_t window;  /* bytes that the plan covers */
+    uint64_t pos;        /* bytes done */
+    size_t window;       /* bytes that the plan covers */
     atomic_uint pending; /* arrivals to come, and one while they are being started */
     atomic_int arrived;  /* first error of an arrival */
     atomic_bool replied, cancel_sent;
@@ -57,7 +57,8 @@ void tm_read_go(tm_read *read);
 /* CODE is a positive errno. Never calls done() itself: that comes from a worker. */
 void tm_read_cancel(tm_read *read, int code, const char *words);
 
-/* Reads now, waiting as needed: for threads of which nobody waits (req->may_block). Words in REQ. */
+/* Reads now, waiting as needed: for threads of which nobody waits (req->may_block). Words in REQ.
+ */
 TM_MUST_CHECK int tm_read_wait(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len, void *dst,
                                tm_req *req);
 

@@ -29,14 +29,16 @@ typedef enum tm_lane {
     TM_LANE_COUNT
 } tm_lane;
 
-enum { TM_WORDS_MAX = 768 };
+enum {
+    TM_WORDS_MAX = 768
+};
 
 struct tm_req {
     tm_lane lane;
-    bool may_block;         /* this thread may wait for I/O; else such work answers -EINPROGRESS */
-    uint64_t deadline_ns;   /* tm_now_ns() at which it fails with ETIMEDOUT; 0: none */
-    atomic_bool cancelled;  /* nobody waits for the answer any more */
-    atomic_int error;       /* 0, or the negative errno of the first failure */
+    bool may_block;        /* this thread may wait for I/O; else such work answers -EINPROGRESS */
+    uint64_t deadline_ns;  /* tm_now_ns() at which it fails with ETIMEDOUT; 0: none */
+    atomic_bool cancelled; /* nobody waits for the answer any more */
+    atomic_int error;      /* 0, or the negative errno of the first failure */
     char words[TM_WORDS_MAX];
 };
 

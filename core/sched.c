@@ -7,8 +7,9 @@
 
 enum {
     IO_THREADS = 24,
-    IO_RESERVED = 4,       /* a single value is read even while a slow disk holds all others */
-    CLOCK_TICK_MS = 100,   /* how late a deadline may be noticed */
+    IO_RESERVED = 4, /* a single value is read even while a slow disk holds all others */
+    OPENERS = 8,
+    CLOCK_TICK_MS = 100, /* how late a deadline may be noticed */
 };
 
 static struct timespec after_tick(void)
@@ -68,8 +69,11 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
         rc = tm_pool_new(&(tm_pool_params){"tm-io", io, io > IO_RESERVED ? IO_RESERVED : 0},
                          &sched->io);
     if (rc == 0)
+        rc = tm_pool_new(&(tm_pool_params){"tm-opener", OPENERS, 0}, &sched->openers);
+    if (rc == 0)
         rc = start_clock(sched);
     if (rc < 0) {
+        tm_pool_free(sched->openers);
         tm_pool_free(sched->io);
         tm_pool_free(sched->workers);
         free(sched);
@@ -83,7 +87,8 @@ void tm_sched_free(tm_sched *sched)
 {
     if (!sched)
         return;
-    /* The disks first: what they finish goes to the workers. */
+    /* Those who wait first, then those they wait for. */
+    tm_pool_free(sched->openers);
     tm_pool_free(sched->io);
     tm_pool_free(sched->workers);
     pthread_mutex_lock(&sched->lock);

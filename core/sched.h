@@ -1,6 +1,9 @@
 /*
- * The threads of a process: workers that run kernels, I/O threads that wait for local disks, and a
- * clock that ends reads whose time is up. One per session.
+ * The threads of a process: workers that run kernels, I/O threads that wait for local disks,
+ * openers that may wait for a whole read (a header, a fingerprint), and a clock that ends reads
+ * whose time is up. One per session.
+ *
+ * Who waits for whom: openers for I/O and workers, I/O threads for disks alone, workers for nobody.
  */
 #ifndef TM_CORE_SCHED_H
 #define TM_CORE_SCHED_H
@@ -15,11 +18,11 @@ typedef struct tm_sched_params {
 } tm_sched_params;
 
 struct tm_sched {
-    tm_pool *workers, *io;
+    tm_pool *workers, *io, *openers;
     pthread_mutex_t lock; /* guards what follows; taken after a read's lock */
     pthread_cond_t wake;
     pthread_t clock;
-    tm_read *timed; /* list of reads under way that have a deadline */
+    tm_read *timed;                /* list of reads under way that have a deadline */
     uint64_t started, inline_done; /* reads that had to wait, and that did not */
     bool stopping;
 };

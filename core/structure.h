@@ -9,7 +9,9 @@
 #include "core/names.h"
 #include "core/tensor_table.h"
 
-enum { TM_EXPERTS_MAX = 16383 }; /* of one fused tensor; inode numbers rely on it */
+enum {
+    TM_EXPERTS_MAX = 16383
+}; /* of one fused tensor; inode numbers rely on it */
 
 typedef struct tm_layer {
     int32_t layer;         /* its index in the model's names */

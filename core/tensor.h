@@ -1,6 +1,7 @@
 /*
- * A tensor: a lazily readable n-d array. Reads are linear runs of elements in row-major order, which
- * is how files, ranges of a URL and tiles lie; boxes and conversions are tensors over tensors.
+ * A tensor: a lazily readable n-d array. Reads are linear runs of elements in row-major order,
+ * which is how files, ranges of a URL and tiles lie; boxes and conversions are tensors over
+ * tensors.
  *
  * Like a blob, a tensor plans and never reads. Constant once built; shared; any thread.
  */

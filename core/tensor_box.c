@@ -9,9 +9,9 @@
 #include "core/tensor.h"
 
 enum {
-    WINDOW_RUNS = 4096,       /* runs that one plan may name */
-    GATHER_BYTES = 1 << 20,   /* the widest span that is read with its gaps */
-    GATHER_RUNS = 8,          /* fewer runs than this are cheaper one by one */
+    WINDOW_RUNS = 4096,     /* runs that one plan may name */
+    GATHER_BYTES = 1 << 20, /* the widest span that is read with its gaps */
+    GATHER_RUNS = 8,        /* fewer runs than this are cheaper one by one */
     WINDOW_BYTES = 1 << 20,
 };
 
@@ -87,8 +87,12 @@ static int box_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t c
     uint64_t runs = last / self->run_elems - first / self->run_elems + 1;
     uint64_t from = run_start(self, first / self->run_elems) + first % self->run_elems;
     uint64_t to = run_start(self, last / self->run_elems) + last % self->run_elems + 1;
-    gather_args a = {.box = self, .first = first, .count = count, .span_first = from,
-                     .dst = dst, .elem_bytes = elem_bytes};
+    gather_args a = {.box = self,
+                     .first = first,
+                     .count = count,
+                     .span_first = from,
+                     .dst = dst,
+                     .elem_bytes = elem_bytes};
     if (runs >= GATHER_RUNS && (to - from) <= GATHER_BYTES / elem_bytes)
         return plan_gather(self, plan, &a, to - from);
     uint8_t *out = dst;

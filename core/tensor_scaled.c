@@ -2,7 +2,9 @@
 #include "core/plan.h"
 #include "core/tensor.h"
 
-enum { WINDOW_ELEMS = 256 << 10 };
+enum {
+    WINDOW_ELEMS = 256 << 10
+};
 
 typedef struct scaled_tensor {
     tm_tensor tensor;
@@ -64,8 +66,8 @@ static int run_scale(void *args, tm_req *req)
     while (at < end) {
         /* To the end of the block's part of this row. */
         uint64_t col = at % a->self->cols;
-        uint64_t stop = tm_min_u64((col / a->self->block_cols + 1) * a->self->block_cols,
-                                   a->self->cols);
+        uint64_t stop =
+            tm_min_u64((col / a->self->block_cols + 1) * a->self->block_cols, a->self->cols);
         uint64_t n = tm_min_u64(stop - col, end - at);
         float scale = a->scales[scale_at(a->self, at) - a->scale_first];
         for (uint64_t i = 0; i < n; i++)

@@ -55,8 +55,7 @@ static tm_byte_source byte_source(const char *name, blob_source *src)
 static tm_model_file *add_file(opening *o, const char *name)
 {
     tm_model *model = o->model;
-    tm_model_file *grown =
-        reallocarray(model->files, model->file_count + 1, sizeof(*model->files));
+    tm_model_file *grown = reallocarray(model->files, model->file_count + 1, sizeof(*model->files));
     char *copy = strdup(name);
     if (grown)
         model->files = grown;
@@ -191,8 +190,7 @@ static tm_tensor_row choose_row(opening *o, uint32_t first, uint32_t end)
     tm_tensor_row chosen = t->rows[first];
     uint32_t mapped;
     const char *name = tm_row_name(t, &chosen);
-    bool is_mapped =
-        o->has_index && tm_shard_index_find(&o->index, name, chosen.name_len, &mapped);
+    bool is_mapped = o->has_index && tm_shard_index_find(&o->index, name, chosen.name_len, &mapped);
     bool in_mapped = false;
     for (uint32_t i = first; is_mapped && i < end; i++) {
         if (t->rows[i].file == mapped) {
@@ -242,9 +240,8 @@ static void compare_with_index(opening *o)
     uint32_t unlisted = 0, stale = 0, row, mapped;
     const char *example = NULL;
     for (uint32_t i = 0; i < t->count; i++)
-        unlisted +=
-            !tm_shard_index_find(&o->index, tm_row_name(t, &t->rows[i]), t->rows[i].name_len,
-                                 &mapped);
+        unlisted += !tm_shard_index_find(&o->index, tm_row_name(t, &t->rows[i]),
+                                         t->rows[i].name_len, &mapped);
     for (uint32_t i = 0; i < o->index.entry_count; i++) {
         const tm_shard_entry *e = &o->index.entries[i];
         const char *name = o->index.names + e->name_off;
@@ -332,8 +329,8 @@ bool tm_checkpoint_has_weights(const tm_listing *listing)
 {
     size_t entry;
     TM_AUTO_FREE size_t *entries = tm_new_array(listing->count, sizeof(*entries));
-    return entries && (tm_weight_files_index(listing, &entry) ||
-                       tm_weight_files_find(listing, entries) > 0);
+    return entries &&
+           (tm_weight_files_index(listing, &entry) || tm_weight_files_find(listing, entries) > 0);
 }
 
 static int open_all(opening *o)

@@ -20,7 +20,7 @@ typedef struct tm_described {
 /* "ready" or "damaged". */
 const char *tm_describe_state(const tm_model *model);
 
-/* model.json, by the schema of docs/mount-tree.md, with `warnings` at its end. */
+/* model.json, by the schema of the mount tree, with `warnings` at its end. */
 void tm_describe_model(tm_text *t, const tm_described *d);
 /* metadata.json: the model's string pairs as one object, in their order. */
 void tm_describe_metadata(tm_text *t, const tm_model *model);

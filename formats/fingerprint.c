@@ -6,7 +6,11 @@
 #include "core/read.h"
 #include "core/sha256.h"
 
-enum { CHUNK = 64 << 10, BLOCK = 4096, BLOCKS = 16 };
+enum {
+    CHUNK = 64 << 10,
+    BLOCK = 4096,
+    BLOCKS = 16
+};
 
 typedef struct hashing {
     tm_sched *sched;

@@ -13,7 +13,6 @@
 #include "core/model.h"
 
 /* 64 hex digits. May block. A missing file counts by its name alone. */
-TM_MUST_CHECK int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req,
-                                 char ret[65]);
+TM_MUST_CHECK int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req, char ret[65]);
 
 #endif

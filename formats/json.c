@@ -76,7 +76,8 @@ int tm_json_parse(const void *bytes, size_t len, tm_json_error *error, tm_json *
         *ret = (tm_json *)root;
         return 0;
     }
-    bool no_memory = json_error_code(&why) == json_error_out_of_memory;
+    /* jansson gives most of its failed allocations no words at all. */
+    bool no_memory = json_error_code(&why) == json_error_out_of_memory || !why.text[0];
     error->line = why.line > 0 ? why.line : 0;
     error->column = why.column > 0 ? why.column : why.line > 0;
     snprintf(error->words, sizeof(error->words), "%s", no_memory ? "out of memory" : why.text);

@@ -26,7 +26,7 @@ typedef struct tm_listing {
     tm_file_identity root_identity;
     tm_entry *entries; /* sorted by path, bytewise */
     size_t count, cap;
-    size_t dangling; /* links that lead nowhere */
+    size_t dangling;  /* links that lead nowhere */
     int64_t mtime_ns; /* the newest of the files, else the root's */
     bool is_file;     /* the source is one file: the only entry */
 } tm_listing;
@@ -36,8 +36,8 @@ void tm_listing_done(tm_listing *listing);
 
 /*
  * Lists PATH: a folder, or a single file. A folder of the Hugging Face cache (models--org--name)
- * means the snapshot that refs/main names, else its newest one. Folders are listed DEPTH levels down
- * (0: the names in PATH alone). May block. -EFBIG over the limits.
+ * means the snapshot that refs/main names, else its newest one. Folders are listed DEPTH levels
+ * down (0: the names in PATH alone). May block. -EFBIG over the limits.
  */
 TM_MUST_CHECK int tm_listing_read(const char *path, int depth, tm_req *req, tm_listing *ret);
 

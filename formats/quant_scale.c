@@ -48,10 +48,11 @@ static tm_scale_fit found(tm_scale_fit fit, uint64_t rows, uint64_t cols, uint64
     return fit;
 }
 
-/* One scale for one matrix. A [1, 1] in a model of blocks must be the one block there is. */
+/* One scale for one matrix (that there is only one is checked by the count). A [1, 1] in a model of
+ * blocks must be the one block there is. */
 static bool is_one(const fitting *f)
 {
-    return f->elems == 1 && f->codes.count == 0 && (f->rank <= 1 || !f->block_rows);
+    return f->elems == 1 && (f->rank <= 1 || !f->block_rows);
 }
 
 static bool is_blocks(const fitting *f)

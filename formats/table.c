@@ -2,7 +2,9 @@
 
 #include "core/plan.h"
 
-enum { STEP = 256 };
+enum {
+    STEP = 256
+};
 
 struct tm_table {
     atomic_uint refs;
@@ -135,8 +137,7 @@ static void table_free(tm_blob *blob)
 
 static const tm_blob_ops table_ops = {.kind = "table", .plan = table_plan, .free = table_free};
 
-int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *owner),
-                      tm_blob **ret)
+int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *owner), tm_blob **ret)
 {
     table_blob *self = TM_NEW(table_blob);
     if (!self) {

@@ -8,7 +8,10 @@
 
 /* ---- The header ---- */
 
-enum { NPY_ALIGN = 64, NPY_MAGIC_LEN = 8 };
+enum {
+    NPY_ALIGN = 64,
+    NPY_MAGIC_LEN = 8
+};
 
 typedef struct npy_header {
     char *text; /* NULL: only the length is wanted */
@@ -215,8 +218,12 @@ static int value_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, ui
     uint64_t first = self->index / per_byte * per_byte;
     uint64_t count = tm_min_u64(per_byte, self->tensor->elems - first);
     TM_TRY(tm_tensor_plan(self->tensor, plan, first, count, src));
-    value_args a = {.dtype = self->tensor->dtype, .index = self->index - first, .from = src,
-                    .off = off, .len = len, .dst = dst};
+    value_args a = {.dtype = self->tensor->dtype,
+                    .index = self->index - first,
+                    .from = src,
+                    .off = off,
+                    .len = len,
+                    .dst = dst};
     return tm_plan_run(plan, run_value, &a, sizeof(a));
 }
 

@@ -57,7 +57,7 @@ size_t tm_weight_files_find(const tm_listing *listing, size_t *ret)
 bool tm_weight_files_is_weight(const char *path)
 {
     static const char *const ends[] = {
-        ".safetensors", ".bin",  ".pt",   ".pth", ".ckpt",    ".gguf",
+        ".safetensors", ".bin",  ".pt",    ".pth", ".ckpt",    ".gguf",
         ".h5",          ".onnx", ".keras", ".npz", ".msgpack", ".tflite",
     };
     static const char *const others[] = {"training_args.bin", "optimizer.pt", "scheduler.pt",

@@ -144,7 +144,9 @@ static const command commands[] = {
     {"reload", run_reload},
 };
 
-enum { COMMAND_MAX = 8192 };
+enum {
+    COMMAND_MAX = 8192
+};
 
 static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t len, tm_req *req)
 {

@@ -22,7 +22,10 @@ static const tm_layer *layer_of(const tm_node *node)
 
 /* ---- Numbers as names: zero-padded so that they sort, at least three digits ---- */
 
-enum { DIGITS_MIN = 3, NUMBER_MAX = 16 };
+enum {
+    DIGITS_MIN = 3,
+    NUMBER_MAX = 16
+};
 
 static int digits_for(int32_t last)
 {
@@ -82,7 +85,7 @@ static int layers_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
     const tm_layer *layer = tm_structure_layer(s, number);
     if (!layer || !has_folder(node, layer))
         return -ENOENT;
-    tm_kind kind = !is_padded                      ? TM_KIND_LAYER_ALIAS
+    tm_kind kind = !is_padded                     ? TM_KIND_LAYER_ALIAS
                    : node->kind == TM_KIND_LAYERS ? TM_KIND_LAYER
                                                   : TM_KIND_EXPERT_LAYER;
     *ret = tm_node_child(node, kind, (uint32_t)(layer - s->layers), 0);

@@ -183,8 +183,8 @@ static int model_json_make(void *ctx, tm_req *req, void **ret)
 
 static int model_json_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
-    tm_lazy_params params = {.sched = fs->tree.sched, .make = model_json_make,
-                             .free_ctx = model_json_free};
+    tm_lazy_params params = {
+        .sched = fs->tree.sched, .make = model_json_make, .free_ctx = model_json_free};
     TM_TRY(text_size(fs, node, req, &params.size));
     model_json *ctx = TM_NEW(model_json);
     if (!ctx)

@@ -52,10 +52,10 @@ static const struct {
     tm_kind kind;
     bool listed;
 } entries[] = {
-    {"name", TM_KIND_NAME, true},           {"dtype", TM_KIND_DTYPE, true},
-    {"shape", TM_KIND_SHAPE, true},         {"data.npy", TM_KIND_DATA, true},
-    {"raw", TM_KIND_RAW, false},            {"at", TM_KIND_AT_DIR, false},
-    {"rows", TM_KIND_ROWS_DIR, false},      {"cols", TM_KIND_COLS_DIR, false},
+    {"name", TM_KIND_NAME, true},        {"dtype", TM_KIND_DTYPE, true},
+    {"shape", TM_KIND_SHAPE, true},      {"data.npy", TM_KIND_DATA, true},
+    {"raw", TM_KIND_RAW, false},         {"at", TM_KIND_AT_DIR, false},
+    {"rows", TM_KIND_ROWS_DIR, false},   {"cols", TM_KIND_COLS_DIR, false},
     {"slice", TM_KIND_SLICE_DIR, false},
 };
 
@@ -148,7 +148,9 @@ static int npy_size(const tm_node *node, const uint64_t *dims, size_t rank, tm_r
                     uint64_t *ret)
 {
     *ret = tm_view_npy_size(tm_model_values_dtype(model_of(node), node->item), dims, rank);
-    return *ret ? 0 : tm_fail(req, EFBIG, "the values do not fit a file");
+    if (*ret)
+        return 0;
+    return tm_model_fail(model_of(node), node->item, req, EFBIG, "has values that fit no file");
 }
 
 static int data_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
@@ -173,7 +175,8 @@ static int raw_range(const tm_node *node, tm_req *req, uint64_t *ret_off, uint64
     const tm_tensor_row *row = row_of(node);
     uint64_t experts = node->sub ? tm_row_dims(&model_of(node)->table, row)[0] : 1;
     if (row->bytes % experts)
-        return tm_fail(req, EOPNOTSUPP, "this expert does not fill whole bytes");
+        return tm_model_fail(model_of(node), node->item, req, EOPNOTSUPP,
+                             "has experts that do not fill whole bytes");
     *ret_len = row->bytes / experts;
     *ret_off = node->sub ? *ret_len * (node->sub - 1) : 0;
     return 0;
@@ -198,8 +201,8 @@ static int raw_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 
 /* ---- at/, rows/, cols/, slice/: names that are given freely ---- */
 
-static int intern_child(tm_fs *fs, const tm_node *node, tm_kind kind, const char *text,
-                        tm_req *req, tm_node *ret)
+static int intern_child(tm_fs *fs, const tm_node *node, tm_kind kind, const char *text, tm_req *req,
+                        tm_node *ret)
 {
     tm_node child = tm_node_child(node, kind, node->item, node->sub);
     child.interned = tm_intern_get(fs->intern, node, kind, text);
@@ -218,7 +221,8 @@ static int at_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *r
     uint64_t index;
     TM_TRY(tm_selection_element(name, strlen(name), dims, rank, &index));
     if (tm_model_values_dtype(model_of(node), node->item) == TM_C64)
-        return tm_fail(req, EOPNOTSUPP, "complex values have no text; data.npy has them");
+        return tm_model_fail(model_of(node), node->item, req, EOPNOTSUPP,
+                             "is C64, whose values have no text; data.npy has them");
     return intern_child(fs, node, TM_KIND_AT, name, req, ret);
 }
 

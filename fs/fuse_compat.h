@@ -1,4 +1,5 @@
-/* What differs between libfuse 3.12 (Debian 12 has 3.14) and 3.17 (Debian 13): here and only here. */
+/* What differs between libfuse 3.12 (Debian 12 has 3.14) and 3.17 (Debian 13): here and only here.
+ */
 #ifndef TM_FS_FUSE_COMPAT_H
 #define TM_FS_FUSE_COMPAT_H
 

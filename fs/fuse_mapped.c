@@ -7,7 +7,11 @@
 
 #define WINDOW_BYTES ((uint64_t)256 << 20)
 #define OVERLAP      ((uint64_t)2 << 20) /* so that no request lies across two windows */
-enum { WINDOWS = 16, PAGE = 4096, PAGES_MAX = 1024 };
+enum {
+    WINDOWS = 16,
+    PAGE = 4096,
+    PAGES_MAX = 1024
+};
 
 typedef struct window {
     tm_file *file; /* referenced; NULL: unused */

@@ -10,7 +10,10 @@
 #include "fs/fuse_ops.h"
 #include "fs/mount.h"
 
-enum { THREADS_MIN = 4, THREADS_MAX = 16 };
+enum {
+    THREADS_MIN = 4,
+    THREADS_MAX = 16
+};
 
 struct tm_mount {
     tm_fuse fuse;

@@ -21,7 +21,7 @@ static tm_fuse *fuse_of(fuse_req_t req)
     return fuse_req_userdata(req);
 }
 
-/* ---- Requests that may have to wait: again on an I/O thread ---- */
+/* ---- Requests that may have to wait: again on an opener thread ---- */
 
 typedef struct op op;
 
@@ -86,7 +86,7 @@ static void start_op(const op *o)
         w->op.bytes = w->bytes;
     }
     tm_reads_begin(&fuse_of(o->req)->reads);
-    tm_pool_submit(fuse_of(o->req)->tree->sched->io, &w->job);
+    tm_pool_submit(fuse_of(o->req)->tree->sched->openers, &w->job);
 }
 
 /* ---- Attributes ---- */
@@ -231,7 +231,9 @@ static tm_handle *handle_of(const struct fuse_file_info *fi)
 static int open_handle(const op *o, tm_req *req, tm_handle **ret)
 {
     tm_fuse *fuse = fuse_of(o->req);
-    tm_handle_params params = {.tree = fuse->tree, .mapped = fuse->mapped, .reads = &fuse->reads,
+    tm_handle_params params = {.tree = fuse->tree,
+                               .mapped = fuse->mapped,
+                               .reads = &fuse->reads,
                                .timeout_ns = fuse->timeout_ns};
     TM_TRY(fuse->tree->ops->open(fuse->tree, o->ino, req, &params.file));
     int rc = tm_blob_hold(params.file.blob, req);
@@ -360,7 +362,10 @@ static int run_readdir(const op *o, tm_req *req)
 
 static void read_folder(fuse_req_t req, fuse_ino_t ino, const dir_range *range)
 {
-    op o = {.run = run_readdir, .req = req, .ino = ino, .bytes = (const char *)range,
+    op o = {.run = run_readdir,
+            .req = req,
+            .ino = ino,
+            .bytes = (const char *)range,
             .len = sizeof(*range)};
     start_op(&o);
 }

@@ -2,7 +2,9 @@
 
 #include "core/hash.h"
 
-enum { BUCKETS_MIN = 64 };
+enum {
+    BUCKETS_MIN = 64
+};
 
 struct tm_intern {
     pthread_mutex_t lock; /* guards all, and the counts of every entry */
@@ -133,14 +135,17 @@ static tm_interned *add_entry(tm_intern *intern, const tm_interned *like)
 
 static bool is_same(const tm_interned *a, const tm_interned *b)
 {
-    return a->serial == b->serial && a->kind == b->kind && a->item == b->item &&
-           a->sub == b->sub && strcmp(a->text, b->text) == 0;
+    return a->serial == b->serial && a->kind == b->kind && a->item == b->item && a->sub == b->sub &&
+           strcmp(a->text, b->text) == 0;
 }
 
 tm_interned *tm_intern_get(tm_intern *intern, const tm_node *node, tm_kind kind, const char *text)
 {
-    tm_interned like = {.serial = node->mounted->serial, .kind = kind, .item = node->item,
-                        .sub = node->sub, .text = (char *)text};
+    tm_interned like = {.serial = node->mounted->serial,
+                        .kind = kind,
+                        .item = node->item,
+                        .sub = node->sub,
+                        .text = (char *)text};
     uint64_t hash = hash_of(like.serial, kind, like.item, like.sub, text);
     pthread_mutex_lock(&intern->lock);
     tm_interned *e = *bucket_of(intern, hash);
@@ -169,8 +174,7 @@ static void drop_unused(tm_intern *intern, tm_interned *e)
 {
     if (e->users || e->lookups)
         return;
-    tm_interned **link =
-        bucket_of(intern, hash_of(e->serial, e->kind, e->item, e->sub, e->text));
+    tm_interned **link = bucket_of(intern, hash_of(e->serial, e->kind, e->item, e->sub, e->text));
     while (*link != e)
         link = &(*link)->next;
     *link = e->next;

@@ -15,16 +15,16 @@ struct tm_interned {
     char *text;         /* the name, without .npy */
     /* The table's own: */
     tm_intern *intern;
-    unsigned users;   /* nodes that hold it */
-    uint64_t lookups; /* that the kernel holds */
+    unsigned users;    /* nodes that hold it */
+    uint64_t lookups;  /* that the kernel holds */
     tm_interned *next; /* with the same hash, or free */
 };
 
 TM_MUST_CHECK int tm_intern_new(tm_intern **ret);
 void tm_intern_free(tm_intern *intern);
 
-/* The entry of (NODE's source, KIND, its item and sub, TEXT), made if need be; the caller is a user.
- * NULL for want of memory. */
+/* The entry of (NODE's source, KIND, its item and sub, TEXT), made if need be; the caller is a
+ * user. NULL for want of memory. */
 tm_interned *tm_intern_get(tm_intern *intern, const tm_node *node, tm_kind kind, const char *text);
 /* The entry of a number, NULL where nobody holds it any more; the caller is a user. */
 tm_interned *tm_intern_find(tm_intern *intern, uint64_t number);

@@ -12,10 +12,10 @@ typedef struct tm_mount tm_mount;
 typedef struct tm_mount_params {
     tm_tree *tree; /* outlives the mount */
     const char *mountpoint;
-    const char *fsname;    /* what `mount` and `df` show: no secrets */
+    const char *fsname; /* what `mount` and `df` show: no secrets */
     bool allow_other;
-    unsigned threads;      /* that take requests; 0: a default */
-    uint64_t timeout_ns;   /* a read's deadline; 0: none */
+    unsigned threads;    /* that take requests; 0: a default */
+    uint64_t timeout_ns; /* a read's deadline; 0: none */
 } tm_mount_params;
 
 /* Mounts. From here on the kernel sends requests; they are answered once tm_mount_serve() runs. */

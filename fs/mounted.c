@@ -4,7 +4,9 @@
 
 #include "formats/checkpoint.h"
 
-enum { COLLECTION_DEPTH = 3 }; /* how far down a folder is searched for weights */
+enum {
+    COLLECTION_DEPTH = 3
+}; /* how far down a folder is searched for weights */
 
 /* ---- Collections ---- */
 

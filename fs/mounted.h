@@ -54,7 +54,8 @@ typedef struct tm_mounted_params {
  * fails: a damaged one is opened and says what is wrong. */
 TM_MUST_CHECK int tm_mounted_open(const tm_mounted_params *params, tm_req *req, tm_mounted **ret);
 
-/* What stands for a source that cannot be opened any more: an empty folder that is never current. */
+/* What stands for a source that cannot be opened any more: an empty folder that is never current.
+ */
 TM_MUST_CHECK int tm_mounted_gone(const tm_mounted_params *params, const char *words, tm_req *req,
                                   tm_mounted **ret);
 bool tm_mounted_is_gone(const tm_mounted *m);

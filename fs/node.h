@@ -32,10 +32,10 @@ typedef enum tm_kind {
     TM_KIND_CTL,
     TM_KIND_TRANSPORT,
     /* dir_load.c */
-    TM_KIND_LOAD,       /* load/NAME */
-    TM_KIND_LOAD_DIR,   /* item: an entry */
-    TM_KIND_LOAD_FILE,  /* item: an entry */
-    TM_KIND_LOAD_LINK,  /* item: an entry, with raw=symlink */
+    TM_KIND_LOAD,      /* load/NAME */
+    TM_KIND_LOAD_DIR,  /* item: an entry */
+    TM_KIND_LOAD_FILE, /* item: an entry */
+    TM_KIND_LOAD_LINK, /* item: an entry, with raw=symlink */
     /* dir_model.c */
     TM_KIND_MODEL, /* models/NAME */
     TM_KIND_FILES, /* -> load/NAME */
@@ -52,8 +52,8 @@ typedef enum tm_kind {
     TM_KIND_MODULE_LINK, /* item: a row, sub: components above it */
     /* dir_layers.c */
     TM_KIND_LAYERS,
-    TM_KIND_LAYER,       /* item: a layer of the structure */
-    TM_KIND_LAYER_LINK,  /* item: a row */
+    TM_KIND_LAYER,      /* item: a layer of the structure */
+    TM_KIND_LAYER_LINK, /* item: a row */
     TM_KIND_EXPERTS,
     TM_KIND_EXPERT_LAYER, /* item: a layer of the structure */
     TM_KIND_EXPERT,       /* item: a layer, sub: an expert */
@@ -118,9 +118,9 @@ typedef struct tm_lister {
 bool tm_lister_add(tm_lister *lister, uint64_t number, const char *name, const tm_node *node);
 
 typedef struct tm_kind_ops {
-    uint32_t mode;     /* type and permissions */
-    tm_lane lane;      /* of its reads */
-    bool live;         /* see tm_attr */
+    uint32_t mode; /* type and permissions */
+    tm_lane lane;  /* of its reads */
+    bool live;     /* see tm_attr */
     /* Folders: */
     int (*lookup)(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret);
     int (*list)(tm_fs *fs, const tm_node *node, tm_lister *lister);

@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { LINKS_MAX = 40, DEPTH_MAX = 4096 };
+enum {
+    LINKS_MAX = 40,
+    DEPTH_MAX = 4096
+};
 
 /* A walk: the folders from the root to where it stands, and what of the path is left. */
 typedef struct walk {

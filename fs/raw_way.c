@@ -1,9 +1,8 @@
 #include "fs/tree.h"
 
 static const char *const way_names[TM_RAW_WAY_COUNT] = {
-    [TM_RAW_AUTO] = "auto",     [TM_RAW_PASSTHROUGH] = "passthrough",
-    [TM_RAW_MAPPED] = "mapped", [TM_RAW_PREAD] = "pread",
-    [TM_RAW_SYMLINK] = "symlink",
+    [TM_RAW_AUTO] = "auto",   [TM_RAW_PASSTHROUGH] = "passthrough", [TM_RAW_MAPPED] = "mapped",
+    [TM_RAW_PREAD] = "pread", [TM_RAW_SYMLINK] = "symlink",
 };
 
 const char *tm_raw_way_name(tm_raw_way way)

@@ -147,8 +147,8 @@ static char *absolute_path(const char *source)
 static int open_source(tm_session *s, const char *name, const char *source, tm_req *req,
                        tm_mounted **ret)
 {
-    tm_mounted_params params = {.sched = s->sched, .files = s->files, .name = name,
-                                .source = source};
+    tm_mounted_params params = {
+        .sched = s->sched, .files = s->files, .name = name, .source = source};
     TM_TRY(new_serial(s, req, &params.serial));
     TM_TRY(tm_mounted_open(&params, req, ret));
     tm_mounted *m = *ret;
@@ -176,8 +176,7 @@ static int insert_top(tm_session *s, tm_mounted *m, tm_req *req)
     int rc = 0;
     pthread_mutex_lock(&s->lock);
     size_t at = top_slot(s, m->name, &found);
-    tm_mounted **grown =
-        found ? NULL : reallocarray(s->top, s->top_count + 1, sizeof(*grown));
+    tm_mounted **grown = found ? NULL : reallocarray(s->top, s->top_count + 1, sizeof(*grown));
     if (found) {
         rc = tm_fail(req, EEXIST, "'%s' is mounted already (%s); name this one: NAME=%s", m->name,
                      s->top[at]->source, m->source);
@@ -328,8 +327,7 @@ static void mark_gone(tm_session *s, const tm_mounted *m, const char *words)
 {
     tm_mounted_params params = {.name = m->name, .source = m->source};
     TM_AUTO(tm_mounted_unrefp) tm_mounted *gone = NULL;
-    if (new_serial(s, NULL, &params.serial) < 0 ||
-        tm_mounted_gone(&params, words, NULL, &gone) < 0)
+    if (new_serial(s, NULL, &params.serial) < 0 || tm_mounted_gone(&params, words, NULL, &gone) < 0)
         return; /* as it stands, its reads fail with words; tried again in a second */
     TM_AUTO(tm_mounted_unrefp) tm_mounted *was = replace_top(s, m->name, gone);
     tm_log_add(s->log, TM_LOG_ERROR, "%s: %s", m->name, words);
@@ -431,8 +429,7 @@ static int session_init(tm_session *s, const tm_session_params *params, tm_req *
     int rc = tm_log_new(params->log, &s->log);
     if (rc < 0)
         return tm_fail(req, -rc, "log %s: %s", params->log ? params->log : "", strerror(-rc));
-    rc = tm_file_set_new(params->descriptors ? params->descriptors : descriptor_limit(),
-                         &s->files);
+    rc = tm_file_set_new(params->descriptors ? params->descriptors : descriptor_limit(), &s->files);
     if (rc == 0)
         rc = tm_sched_new(&(tm_sched_params){.workers = params->threads}, &s->sched);
     if (rc == 0 && params->watch) {

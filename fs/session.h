@@ -14,10 +14,10 @@
 typedef struct tm_session tm_session;
 
 typedef struct tm_session_params {
-    unsigned threads;      /* CPU workers; 0: the cores */
-    unsigned descriptors;  /* source files kept open at most; 0: from the process's limit */
-    const char *log;       /* see tm_log_new() */
-    bool watch;            /* notice changed sources, about once a second */
+    unsigned threads;     /* CPU workers; 0: the cores */
+    unsigned descriptors; /* source files kept open at most; 0: from the process's limit */
+    const char *log;      /* see tm_log_new() */
+    bool watch;           /* notice changed sources, about once a second */
 } tm_session_params;
 
 TM_MUST_CHECK int tm_session_new(const tm_session_params *params, tm_req *req, tm_session **ret);

@@ -1,14 +1,22 @@
-#include "fs/fs.h"
+#include "fs/tree.h"
 
 #include <sys/stat.h>
 #include <time.h>
 
+#include "fs/fs.h"
 #include "fs/intern.h"
 
 /* ---- Inode numbers ---- */
 
-enum { SUB_BITS = 14, ITEM_BITS = 24, KIND_BITS = 8 };
-enum { KIND_SHIFT = SUB_BITS + ITEM_BITS, SERIAL_SHIFT = KIND_SHIFT + KIND_BITS };
+enum {
+    SUB_BITS = 14,
+    ITEM_BITS = 24,
+    KIND_BITS = 8
+};
+enum {
+    KIND_SHIFT = SUB_BITS + ITEM_BITS,
+    SERIAL_SHIFT = KIND_SHIFT + KIND_BITS
+};
 static_assert(TM_KIND_COUNT <= 1 << KIND_BITS, "a kind must fit its bits");
 
 static bool is_interned(tm_kind kind)
@@ -25,8 +33,8 @@ uint64_t tm_node_ino(const tm_node *node)
 {
     if (node->kind == TM_KIND_ROOT)
         return TM_INO_ROOT;
-    uint64_t rest = node->interned ? node->interned->number
-                                   : (uint64_t)node->item << SUB_BITS | node->sub;
+    uint64_t rest =
+        node->interned ? node->interned->number : (uint64_t)node->item << SUB_BITS | node->sub;
     return make_ino(node->mounted ? node->mounted->serial : 0, node->kind, rest);
 }
 

@@ -39,8 +39,7 @@ typedef struct tm_tree_ops {
     int (*lookup)(tm_tree *tree, uint64_t parent, const char *name, tm_req *req, tm_attr *ret);
     int (*getattr)(tm_tree *tree, uint64_t ino, tm_req *req, tm_attr *ret);
     /* Lists from AT (0: the beginning) until EMIT has had enough; without . and .. */
-    int (*list)(tm_tree *tree, uint64_t ino, uint64_t at, tm_emit_fn *emit, void *ctx,
-                tm_req *req);
+    int (*list)(tm_tree *tree, uint64_t ino, uint64_t at, tm_emit_fn *emit, void *ctx, tm_req *req);
     int (*open)(tm_tree *tree, uint64_t ino, tm_req *req, tm_open_file *ret);
     /* Optional: */
     int (*readlink)(tm_tree *tree, uint64_t ino, tm_req *req, char **ret); /* malloc'ed */

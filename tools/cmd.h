@@ -4,13 +4,17 @@
 
 #include "fs/fs.h"
 
-enum { TM_EXIT_GOOD = 0, TM_EXIT_FINDINGS = 1, TM_EXIT_FAILURE = 2 };
+enum {
+    TM_EXIT_GOOD = 0,
+    TM_EXIT_FINDINGS = 1,
+    TM_EXIT_FAILURE = 2
+};
 
 typedef struct tm_cmd {
     const char *name;
-    const char *usage; /* the arguments */
-    const char *words; /* one line of what it does */
-    const char *help;  /* the options, NULL: none */
+    const char *usage;                                           /* the arguments */
+    const char *words;                                           /* one line of what it does */
+    const char *help;                                            /* the options, NULL: none */
     int (*run)(const struct tm_cmd *cmd, int argc, char **argv); /* argv[0] is the name */
 } tm_cmd;
 

@@ -5,7 +5,9 @@
 #include "core/read.h"
 #include "tools/cmd.h"
 
-enum { CHUNK = 1 << 20 };
+enum {
+    CHUNK = 1 << 20
+};
 
 static int write_all(const char *bytes, size_t len, tm_req *req)
 {

@@ -23,9 +23,9 @@ static void print_long(const listing *l, const char *name, const tm_attr *attr)
     localtime_r(&seconds, &local);
     strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &local);
     printf("%c%s %14llu %s %s", type_of(attr->mode),
-           S_ISDIR(attr->mode)      ? "r-xr-xr-x"
-           : attr->mode & S_IWUSR   ? "rw-r--r--"
-                                    : "r--r--r--",
+           S_ISDIR(attr->mode)    ? "r-xr-xr-x"
+           : attr->mode & S_IWUSR ? "rw-r--r--"
+                                  : "r--r--r--",
            (unsigned long long)attr->size, when, name);
     TM_AUTO_FREE char *target = NULL;
     if (S_ISLNK(attr->mode) && l->tree->ops->readlink(l->tree, attr->ino, l->req, &target) == 0)

@@ -75,9 +75,8 @@ static int open_sources(mounting *m, tm_req *req)
         TM_TRY(check_source(m, mounted, req));
         warn_of(mounted);
     }
-    return tm_fs_new(m->session, m->options.raw, &m->fs) < 0
-               ? tm_fail(req, ENOMEM, "out of memory")
-               : 0;
+    return tm_fs_new(m->session, m->options.raw, &m->fs) < 0 ? tm_fail(req, ENOMEM, "out of memory")
+                                                             : 0;
 }
 
 /* The kernel forgets what it knows of a name whose source has changed. */
@@ -85,19 +84,16 @@ static void on_change(void *ctx, const tm_mounted *parent, const char *name, con
 {
     (void)was;
     mounting *m = ctx;
-    uint64_t load = parent ? tm_fs_mounted_ino(parent, TM_KIND_LOAD)
-                           : tm_fs_own_ino(TM_KIND_LOADS);
-    uint64_t models = parent ? tm_fs_mounted_ino(parent, TM_KIND_MODEL)
-                             : tm_fs_own_ino(TM_KIND_MODELS);
+    uint64_t load = parent ? tm_fs_mounted_ino(parent, TM_KIND_LOAD) : tm_fs_own_ino(TM_KIND_LOADS);
+    uint64_t models =
+        parent ? tm_fs_mounted_ino(parent, TM_KIND_MODEL) : tm_fs_own_ino(TM_KIND_MODELS);
     tm_mount_forget_name(m->mount, load, name);
     tm_mount_forget_name(m->mount, models, name);
 }
 
 static const char *fsname_of(const mounting *m)
 {
-    return m->options.fsname       ? m->options.fsname
-           : m->source_count == 1 ? m->sources[0]
-                                  : "tmorph";
+    return m->options.fsname ? m->options.fsname : m->source_count == 1 ? m->sources[0] : "tmorph";
 }
 
 static int mount_tree(mounting *m, tm_req *req)

@@ -80,20 +80,21 @@ static const struct {
     bool takes_value;
     set_fn *set;
 } known[] = {
-    {"allow_other", false, set_allow_other}, {"fsname", true, set_fsname},
-    {"log", true, set_log},                  {"threads", true, set_threads},
-    {"timeout", true, set_timeout},          {"raw", true, set_raw},
+    {"allow_other", false, set_allow_other}, {"fsname", true, set_fsname},   {"log", true, set_log},
+    {"threads", true, set_threads},          {"timeout", true, set_timeout}, {"raw", true, set_raw},
 };
 
 /* What mount(8), fstab and systemd add, and what always holds here. */
 static bool is_generic(const char *name)
 {
     static const char *const names[] = {
-        "ro",    "rw",     "suid",     "nosuid",   "dev",        "nodev",      "exec",
-        "noexec", "auto",   "noauto",   "user",     "users",      "nouser",     "owner",
-        "group", "defaults", "_netdev", "nofail",   "sync",       "async",      "atime",
-        "noatime", "diratime", "nodiratime", "relatime", "norelatime", "strictatime",
-        "default_permissions",
+        "ro",       "rw",         "suid",        "nosuid",
+        "dev",      "nodev",      "exec",        "noexec",
+        "auto",     "noauto",     "user",        "users",
+        "nouser",   "owner",      "group",       "defaults",
+        "_netdev",  "nofail",     "sync",        "async",
+        "atime",    "noatime",    "diratime",    "nodiratime",
+        "relatime", "norelatime", "strictatime", "default_permissions",
     };
     if (strncmp(name, "x-", 2) == 0 || strncmp(name, "comment", 7) == 0)
         return true;

@@ -7,9 +7,9 @@
 typedef struct tm_mount_options {
     bool foreground;
     bool allow_other;
-    char *fsname;      /* NULL: by the sources */
-    char *log;         /* see tm_log_new(); a path from the root */
-    unsigned threads;  /* 0: the cores */
+    char *fsname;     /* NULL: by the sources */
+    char *log;        /* see tm_log_new(); a path from the root */
+    unsigned threads; /* 0: the cores */
     unsigned timeout_s;
     tm_raw_way raw;
 } tm_mount_options;

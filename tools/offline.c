@@ -21,12 +21,23 @@ void tm_offline_close(tm_offline *offline)
     tm_session_free(offline->session);
 }
 
-/* Each argument gets a name of its own, so that two with one last component do not clash. */
-static int add_source(tm_offline *offline, const char *source, tm_req *req, char ret_name[32])
+/* Under the name that it has in a mount; where another source has that, with a number behind it. */
+static int add_source(tm_offline *offline, const char *source, tm_req *req, char **ret_name)
 {
-    static unsigned count;
-    snprintf(ret_name, 32, "source-%u", ++count);
-    return tm_session_add(offline->session, ret_name, source, req);
+    TM_AUTO_FREE char *base = tm_source_name(source);
+    TM_AUTO_FREE char *name = base ? strdup(base) : NULL;
+    for (unsigned n = 2; name; n++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *other = tm_session_find(offline->session, name);
+        if (!other) {
+            TM_TRY(tm_session_add(offline->session, name, source, req));
+            *ret_name = TM_STEAL(name);
+            return 0;
+        }
+        free(name);
+        if (asprintf(&name, "%s-%u", base, n) < 0)
+            name = NULL;
+    }
+    return tm_fail(req, ENOMEM, "out of memory");
 }
 
 int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req, tm_attr *ret)
@@ -35,10 +46,10 @@ int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req, tm_a
     size_t len = colons ? (size_t)(colons - argument) : strlen(argument);
     TM_AUTO_FREE char *source = strndup(argument, len);
     TM_AUTO_FREE char *path = NULL;
-    char name[32];
+    TM_AUTO_FREE char *name = NULL;
     if (!source)
         return tm_fail(req, ENOMEM, "out of memory");
-    TM_TRY(add_source(offline, source, req, name));
+    TM_TRY(add_source(offline, source, req, &name));
     TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_find(offline->session, name);
     if (m->words)
         return tm_fail(req, ENOENT, "%s", m->words);

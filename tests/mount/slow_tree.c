@@ -10,7 +10,11 @@
 
 #define DELAY_NS ((uint64_t)30 * 1000 * 1000)
 
-enum { REDUCE_STEP = 1 << 20, REDUCE_WINDOW = 8, TEXT_BYTES = 25 };
+enum {
+    REDUCE_STEP = 1 << 20,
+    REDUCE_WINDOW = 8,
+    TEXT_BYTES = 25
+};
 
 /* ---- A fetcher that is a timer: fetches stand in a list by the time they end ---- */
 
@@ -295,7 +299,11 @@ static sum_blob *sum_blob_new(tm_sched *sched, tm_blob *source)
 
 /* ---- The tree ---- */
 
-enum { FETCHES = 4, REDUCTIONS = 5, FILES = 6 };
+enum {
+    FETCHES = 4,
+    REDUCTIONS = 5,
+    FILES = 6
+};
 
 struct tm_slow_tree {
     tm_tree tree;
@@ -313,8 +321,8 @@ static tm_attr attr_of(tm_slow_tree *self, uint64_t ino)
     if (ino == TM_INO_ROOT)
         return (tm_attr){.ino = ino, .mode = S_IFDIR | 0555};
     const tm_blob *blob = self->files[ino - 2].blob;
-    return (tm_attr){.ino = ino, .mode = S_IFREG | 0444, .size = blob ? blob->size : TEXT_BYTES,
-                     .live = !blob};
+    return (tm_attr){
+        .ino = ino, .mode = S_IFREG | 0444, .size = blob ? blob->size : TEXT_BYTES, .live = !blob};
 }
 
 static unsigned counter(tm_slow_tree *self, uint64_t file)

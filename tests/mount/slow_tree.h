@@ -1,6 +1,6 @@
 /*
- * A tree of a test's own: files on a fetcher that is a timer, to prove the way of a read without any
- * format. At its root:
+ * A tree of a test's own: files on a fetcher that is a timer, to prove the way of a read without
+ * any format. At its root:
  *
  *     slow    64 MiB whose every fetch takes 30 ms; byte I is (I / 4096) % 251
  *     stuck   1 GiB whose fetches never end

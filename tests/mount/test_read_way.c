@@ -207,7 +207,9 @@ static int compare_u64(const void *a, const void *b)
 /* The median time to open, read and close `at`, not from the page cache. */
 static uint64_t time_at(void)
 {
-    enum { TIMES = 101 };
+    enum {
+        TIMES = 101
+    };
     uint64_t took[TIMES];
     for (unsigned i = 0; i < TIMES; i++) {
         char text[64];
@@ -230,8 +232,8 @@ static void a_value_is_prompt_beside_a_thousand_stuck_readers(void **state)
     pid_t pid = start_stuck_readers(STUCK_READERS);
     await_fetches(STUCK_READERS, true);
     uint64_t beside = time_at();
-    printf("at: %llu us alone, %llu us beside %d stuck readers\n",
-           (unsigned long long)alone / 1000, (unsigned long long)beside / 1000, STUCK_READERS);
+    printf("at: %llu us alone, %llu us beside %d stuck readers\n", (unsigned long long)alone / 1000,
+           (unsigned long long)beside / 1000, STUCK_READERS);
     assert_true(beside < 20 * alone + 5000000);
     kill_and_reap(pid);
     await_fetches(0, false);

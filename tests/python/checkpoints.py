@@ -470,13 +470,15 @@ def accepted_files():
 # ---------------------------------------------------------------- layouts of folders
 
 
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
 def hf_cache(path, made):
     """Puts a checkpoint into the layout of a Hub cache: snapshots of symlinks to blobs."""
-    revision = "0123456789abcdef0123456789abcdef01234567"
-    blobs, snapshot = path / "blobs", path / "snapshots" / revision
+    blobs, snapshot = path / "blobs", path / "snapshots" / REVISION
     for where in (blobs, snapshot, path / "refs"):
         where.mkdir(parents=True)
-    (path / "refs/main").write_text(revision)
+    (path / "refs/main").write_text(REVISION)
     for file in sorted(p for p in made.path.rglob("*") if p.is_file()):
         content = file.read_bytes()
         blob = blobs / hashlib.sha256(content).hexdigest()

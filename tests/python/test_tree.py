@@ -242,7 +242,7 @@ def test_raw_and_data_of_every_dtype():
         for name, t in made.tensors.items():
             at = m.tensor("all", name)
             assert (at / "raw").read_bytes() == t.raw, name
-            if t.dtype.startswith("F6"):
+            if t.dtype.startswith("F6_"):
                 assert read_error(at / "data.npy") == "EOPNOTSUPP", name
                 continue
             got = load(at / "data.npy")
@@ -258,7 +258,7 @@ def test_at_of_every_dtype_is_the_shortest_decimal():
             at = m.tensor("all", name) / "at"
             if not t.elems:
                 continue
-            if t.dtype.startswith("F6") or t.dtype == "C64":
+            if t.dtype.startswith("F6_") or t.dtype == "C64":
                 index = ",".join(["0"] * len(t.shape)) or "0"
                 assert read_error(at / index) == "EOPNOTSUPP", name
                 continue
@@ -755,13 +755,40 @@ def test_a_snapshot_of_a_hub_cache_is_read_through_its_links():
     src = folder("src")
     made = checkpoints.llama(src / "llama")
     snapshot = checkpoints.hf_cache(src / "models--org--llama", made)
-    with Mount(f"snap={snapshot}", f"cache={src / 'models--org--llama'}") as m:
-        assert m.state("snap") == "ready", m.words("snap")
-        tmtest.same_tree(made.path, m.load / "snap")
+    with Mount(f"snap={snapshot}", f"repo={src / 'models--org--llama'}") as m:
         name = "model.norm.weight"
-        same_values(load(m.tensor("snap", name) / "data.npy"), made.values(name), name)
-        deep = m.models / "cache/snapshots" / snapshot.name
-        assert (deep / "state").read_text().split()[0] == "ready"
+        for model in ("snap", "repo"):
+            assert m.state(model) == "ready", m.words(model)
+            tmtest.same_tree(made.path, m.load / model)
+            same_values(load(m.tensor(model, name) / "data.npy"), made.values(name), model)
+
+
+def test_a_repository_folder_means_what_its_main_ref_names():
+    src = folder("src")
+    main, other = (checkpoints.llama(src / str(i), seed=i) for i in (1, 2))
+    repo = src / "models--org--llama"
+    checkpoints.hf_cache(repo, main)
+    checkpoints.hf_cache(src / "spare", other)
+    os.rename(src / "spare/snapshots" / checkpoints.REVISION, repo / "snapshots" / ("f" * 40))
+    for blob in (src / "spare/blobs").iterdir():
+        os.replace(blob, repo / "blobs" / blob.name)
+    with Mount(f"repo={repo}") as m:
+        tmtest.same_tree(main.path, m.load / "repo")
+
+
+def test_a_whole_hub_cache_is_a_collection():
+    src = folder("src")
+    made = {f"models--org--{n}": checkpoints.llama(src / n, seed=i)
+            for i, n in enumerate(("one", "two"))}
+    for repo, one in made.items():
+        checkpoints.hf_cache(src / "hub" / repo, one)
+    with Mount(f"hub={src / 'hub'}") as m:
+        assert set(made) <= set(os.listdir(m.models / "hub"))
+        for repo, one in made.items():
+            at = m.models / "hub" / repo
+            assert (at / "state").read_text().split()[0] == "ready"
+            assert sorted(os.listdir(at / "tensors")) == sorted(one.tensors)
+            tmtest.same_tree(one.path, m.load / "hub" / repo)
 
 
 def test_a_symlink_out_of_the_source_is_followed_to_its_bytes():

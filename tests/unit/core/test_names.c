@@ -23,7 +23,7 @@ static void what_is_not_known_is_other_and_has_no_layer(void **state)
         {"layers.03.mlp.weight", MLP},
         {"layers.00.mlp.weight", MLP},
         {"layers.0x1.mlp.weight", MLP},
-        {"layers.2147483648.mlp.weight", MLP},
+        {"layers.2147483647.mlp.weight", MLP},
         {"layers.99999999999999999999.mlp.weight", MLP},
         {"layers.18446744073709551619.mlp.weight", MLP}, /* 3 modulo 2^64 */
         {"layers.03.blocks.1.mlp.weight", MLP},
@@ -155,7 +155,7 @@ static void what_is_no_expert_is_not_taken_for_one(void **state)
         {"layers.0.mlp.experts.gate_up_proj_scale", MLP},
         {"layers.0.mlp.experts.3", MLP},
         {"layers.0.mlp.experts.03.up_proj.weight", MLP},
-        {"layers.0.mlp.experts.2147483648.up_proj.weight", MLP},
+        {"layers.0.mlp.experts.2147483647.up_proj.weight", MLP},
         {"layers.0.mlp.experts.expert_.wi.weight", MLP},
         {"layers.0.mlp.experts.expert_03.wi.weight", MLP},
         {"layers.0.mlp.experts.Expert_3.wi.weight", MLP},
@@ -195,12 +195,12 @@ static void only_biases_are_fused_at_rank_two(void **state)
     }
 }
 
-static void the_largest_index_is_one(void **state)
+static void the_largest_index_leaves_room_for_a_count(void **state)
 {
     (void)state;
-    tm_place got = place("layers.2147483647.mlp.experts.2147483647.w1.weight", 2);
-    assert_int_equal(got.layer, INT32_MAX);
-    assert_int_equal(got.expert, INT32_MAX);
+    tm_place got = place("layers.2147483646.mlp.experts.2147483646.w1.weight", 2);
+    assert_int_equal(got.layer, INT32_MAX - 1);
+    assert_int_equal(got.expert, INT32_MAX - 1);
 }
 
 static void a_name_may_hold_any_byte(void **state)
@@ -306,7 +306,7 @@ int main(void)
         cmocka_unit_test(experts_are_found_by_index_or_fused),
         cmocka_unit_test(what_is_no_expert_is_not_taken_for_one),
         cmocka_unit_test(only_biases_are_fused_at_rank_two),
-        cmocka_unit_test(the_largest_index_is_one),
+        cmocka_unit_test(the_largest_index_leaves_room_for_a_count),
         cmocka_unit_test(a_name_may_hold_any_byte),
         cmocka_unit_test(roles_have_the_names_of_the_tables),
         cmocka_unit_test(every_word_stands_once_in_the_table_of_its_length),

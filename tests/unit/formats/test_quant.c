@@ -155,6 +155,9 @@ static const scheme_case scaled[] = {
      "a.weight fp8-tensor a.scale_weight 6x8\nb.weight fp8-tensor b.weight_scale 6x8\n"
      "c.weight fp8-tensor c.qscale_weight 6x8\n",
      144, NULL},
+    /* A stack of one. */
+    {METHOD("fp8"), "e.w F8_E4M3 1,6,8\ne.w_scale F32 -\n", "e.w fp8-tensor e.w_scale 6x8\n", 48,
+     NULL},
     /* A vector has one row. */
     {METHOD("fp8"), "a.bias F8_E4M3 8\na.bias_scale F32 -\n",
      "a.bias fp8-tensor a.bias_scale 1x8\n", 8, NULL},
@@ -206,6 +209,8 @@ static const scheme_case packed[] = {
     /* With zero points a scale is not all. */
     {INT8, "a.weight I8 6,8\na.weight_scale BF16 6,1\na.weight_zero_point I8 6,1\n",
      "a.weight int8\n", 48, NULL},
+    {INT8, "a.weight I8 6,8\na.weight_g_idx I32 8\na.weight_scale BF16 6,1\n", "a.weight int8\n",
+     48, NULL},
     /* int8 of others: what their scales do is not known to be a product. */
     {METHOD("other"), "a.weight I8 6,8\na.weight_scale BF16 6,1\n", "a.weight int8\n", 48, NULL},
     /* NVFP4 of ModelOpt: linear layers, and the stacked experts of Llama 4 */

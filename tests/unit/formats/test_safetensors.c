@@ -318,6 +318,12 @@ static void test_a_file_cut_short_refuses_only_what_it_lacks(void **state)
     begin(&f);
     const char *json = "{" E("c", "'U8'", "[4]", "[0,4]") "," E("a", "'U8'", "[4]", "[4,8]") "," E(
         "b", "'U8'", "[4]", "[8,12]") "}";
+    assert_int_equal(read_json(&f, json, 8), -EBADMSG);
+    assert_int_equal(f.table.rows[0].flags, 0);
+    assert_int_equal(f.table.rows[1].flags, TM_ROW_REFUSED);
+    assert_int_equal(f.table.rows[2].flags, 0);
+    end(&f);
+    begin(&f);
     assert_int_equal(read_json(&f, json, 7), -EBADMSG);
     assert_true(f.result.rows_valid);
     assert_true(f.diag.damaged);

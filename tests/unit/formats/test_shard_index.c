@@ -103,6 +103,7 @@ static void test_harmless_indexes_are_accepted(void **state)
         {"{'weight_map':{'':'f'}}", 1},
         {"{'weight_map':{'a':'f'},'metadata':null}", 1},
         {"{'metadata':{'weight_map':{'a':'f'}},'weight_map':{'b':'g'}}", 1},
+        {"{'x':[1],'weight_map':{'a':'f'}}", 1},
         {"{'x':1,'y':'s','z':[],'x':{},'weight_map':{'a':'f'}}", 1},
         {"{'weight_map':{'a\\u0000':'f','a':'f','/etc/passwd':'f'}}", 3},
         {"{'weight\\u005fmap':{'a':'f'}}", 1},

@@ -1,0 +1,389 @@
+/* The pool: lanes overtake, reserved threads, withdrawal, and that no job is left lying. */
+#include <sched.h>
+
+#include "core/pool.h"
+#include "tests/unit/core/engine.h"
+
+enum {
+    JOBS_MAX = 32
+};
+
+/* Jobs that note the order in which they run; one of them may hold its thread. */
+typedef struct note {
+    pthread_mutex_t lock;
+    char order[JOBS_MAX + 1];
+    size_t count;
+} note;
+
+typedef struct lettered_job {
+    tm_job job;
+    note *note;
+    char letter;
+    event *begun, *hold; /* may be NULL */
+} lettered_job;
+
+static void run_lettered(tm_job *job)
+{
+    lettered_job *self = TM_CONTAINER(job, lettered_job, job);
+    if (self->begun)
+        event_set(self->begun);
+    if (self->hold)
+        event_wait(self->hold, "for a job to be let go");
+    pthread_mutex_lock(&self->note->lock);
+    self->note->order[self->note->count++] = self->letter;
+    pthread_mutex_unlock(&self->note->lock);
+}
+
+static lettered_job lettered(note *n, char letter, tm_lane lane)
+{
+    return (lettered_job){
+        .job = {.run = run_lettered, .lane = lane}, .note = n, .letter = letter};
+}
+
+static tm_pool *pool_new(unsigned threads, unsigned reserved)
+{
+    tm_pool *pool;
+    tm_pool_params params = {"a-name-longer-than-15", threads, reserved};
+    assert_int_equal(tm_pool_new(&params, &pool), 0);
+    return pool;
+}
+
+static uint64_t done_in_all(tm_pool *pool)
+{
+    tm_pool_lane_counts counts[TM_LANE_COUNT];
+    uint64_t done = 0;
+    tm_pool_counts(pool, counts);
+    for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+        done += counts[lane].done;
+    return done;
+}
+
+/* A thread that has counted its last job and found no other is idle. */
+static void wait_done(tm_pool *pool, uint64_t count)
+{
+    while (done_in_all(pool) < count)
+        sched_yield();
+}
+
+static void jobs_go_by_lane_then_in_the_order_they_came(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    event begun = EVENT_INIT, hold = EVENT_INIT;
+    tm_pool *pool = pool_new(1, 0);
+    lettered_job first = lettered(&n, '-', TM_LANE_INDEX);
+    first.begun = &begun;
+    first.hold = &hold;
+    tm_pool_submit(pool, &first.job);
+    event_wait(&begun, "for the first job");
+    static const struct {
+        char letter;
+        tm_lane lane;
+    } rows[] = {
+        {'l', TM_LANE_INDEX},     {'g', TM_LANE_PREFETCH}, {'c', TM_LANE_SELECTION},
+        {'j', TM_LANE_QUERY},     {'a', TM_LANE_SCALAR},   {'h', TM_LANE_ANALYSIS},
+        {'e', TM_LANE_VISIBLE},   {'m', TM_LANE_INDEX},    {'b', TM_LANE_SCALAR},
+        {'d', TM_LANE_SELECTION}, {'i', TM_LANE_ANALYSIS}, {'f', TM_LANE_VISIBLE},
+        {'k', TM_LANE_QUERY},
+    };
+    lettered_job jobs[TM_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
+        jobs[i] = lettered(&n, rows[i].letter, rows[i].lane);
+        tm_pool_submit(pool, &jobs[i].job);
+    }
+    event_set(&hold);
+    tm_pool_free(pool); /* runs what is queued */
+    assert_string_equal(n.order, "-abcdefghijklm");
+}
+
+static void counts_tell_what_is_queued_running_and_done(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    event begun = EVENT_INIT, hold = EVENT_INIT;
+    tm_pool *pool = pool_new(1, 0);
+    tm_pool_lane_counts counts[TM_LANE_COUNT];
+    lettered_job running = lettered(&n, 'r', TM_LANE_QUERY);
+    lettered_job queued = lettered(&n, 'q', TM_LANE_QUERY);
+    lettered_job other = lettered(&n, 'o', TM_LANE_VISIBLE);
+    running.begun = &begun;
+    running.hold = &hold;
+    tm_pool_submit(pool, &running.job);
+    event_wait(&begun, "for a job to run");
+    tm_pool_submit(pool, &queued.job);
+    tm_pool_submit(pool, &other.job);
+    tm_pool_counts(pool, counts);
+    assert_int_equal(counts[TM_LANE_QUERY].queued, 1);
+    assert_int_equal(counts[TM_LANE_QUERY].running, 1);
+    assert_int_equal(counts[TM_LANE_QUERY].done, 0);
+    assert_int_equal(counts[TM_LANE_VISIBLE].queued, 1);
+    event_set(&hold);
+    wait_done(pool, 3);
+    tm_pool_counts(pool, counts);
+    assert_int_equal(counts[TM_LANE_QUERY].queued, 0);
+    assert_int_equal(counts[TM_LANE_QUERY].running, 0);
+    assert_int_equal(counts[TM_LANE_QUERY].done, 2);
+    assert_int_equal(counts[TM_LANE_VISIBLE].done, 1);
+    assert_int_equal(counts[TM_LANE_SCALAR].done, 0);
+    tm_pool_free(pool);
+}
+
+static void a_withdrawn_job_does_not_run_and_may_be_submitted_again(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    event begun = EVENT_INIT, hold = EVENT_INIT;
+    tm_pool *pool = pool_new(1, 0);
+    lettered_job first = lettered(&n, '1', TM_LANE_VISIBLE);
+    first.begun = &begun;
+    first.hold = &hold;
+    lettered_job jobs[3];
+    tm_pool_submit(pool, &first.job);
+    event_wait(&begun, "for the first job");
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = lettered(&n, (char)('a' + i), TM_LANE_VISIBLE);
+        tm_pool_submit(pool, &jobs[i].job);
+    }
+    assert_true(tm_pool_withdraw(pool, &jobs[1].job));
+    assert_false(tm_pool_withdraw(pool, &jobs[1].job));
+    assert_false(tm_pool_withdraw(pool, &first.job)); /* it runs */
+    assert_true(tm_pool_withdraw(pool, &jobs[0].job));
+    tm_pool_submit(pool, &jobs[0].job); /* behind the others now */
+    event_set(&hold);
+    tm_pool_free(pool);
+    assert_string_equal(n.order, "1ca");
+}
+
+static void reserved_threads_are_for_the_highest_lanes_alone(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    tm_pool *pool = pool_new(3, 2);
+    event begun = EVENT_INIT, hold = EVENT_INIT, begun_high[2] = {EVENT_INIT, EVENT_INIT};
+    lettered_job low = lettered(&n, '1', TM_LANE_VISIBLE);
+    lettered_job waits = lettered(&n, '2', TM_LANE_PREFETCH);
+    lettered_job high[2] = {lettered(&n, 's', TM_LANE_SCALAR), lettered(&n, 'S', TM_LANE_SELECTION)};
+    low.begun = &begun;
+    low.hold = &hold;
+    tm_pool_submit(pool, &low.job);
+    event_wait(&begun, "for the low job");
+    tm_pool_submit(pool, &waits.job);
+    for (int i = 0; i < 2; i++) {
+        high[i].begun = &begun_high[i];
+        high[i].hold = &hold;
+        tm_pool_submit(pool, &high[i].job);
+    }
+    event_wait(&begun_high[0], "for the scalar job beside a low one");
+    event_wait(&begun_high[1], "for the selection job beside both");
+    tm_pool_lane_counts counts[TM_LANE_COUNT];
+    tm_pool_counts(pool, counts);
+    assert_int_equal(counts[TM_LANE_VISIBLE].running, 1);
+    assert_int_equal(counts[TM_LANE_PREFETCH].queued, 1);
+    assert_int_equal(counts[TM_LANE_PREFETCH].running, 0);
+    event_set(&hold);
+    tm_pool_free(pool);
+    assert_int_equal(n.count, 4);
+}
+
+/* A low job that waits for a thread of its own gets it as soon as one of its kind ends, although
+ * a reserved thread went to sleep before. */
+static void a_low_job_follows_the_one_that_kept_it_waiting(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    for (int round = 0; round < 200; round++) {
+        n.count = 0;
+        tm_pool *pool = pool_new(2, 1);
+        event begun = EVENT_INIT, hold = EVENT_INIT, second = EVENT_INIT;
+        lettered_job jobs[3] = {lettered(&n, '1', TM_LANE_VISIBLE),
+                                lettered(&n, '2', TM_LANE_VISIBLE),
+                                lettered(&n, 's', TM_LANE_SCALAR)};
+        jobs[0].begun = &begun;
+        jobs[0].hold = &hold;
+        jobs[1].begun = &second;
+        tm_pool_submit(pool, &jobs[0].job);
+        event_wait(&begun, "for the first low job");
+        tm_pool_submit(pool, &jobs[1].job);
+        tm_pool_submit(pool, &jobs[2].job);
+        event_set(&hold);
+        event_wait(&second, "for the second low job");
+        tm_pool_free(pool);
+        assert_int_equal(n.count, 3);
+    }
+}
+
+/* The first of two jobs waits for the second. */
+typedef struct pair_job {
+    tm_job job;
+    event *waits, *sets;
+} pair_job;
+
+static void run_pair(tm_job *job)
+{
+    pair_job *self = TM_CONTAINER(job, pair_job, job);
+    if (self->waits)
+        event_wait(self->waits, "for the job that came right after");
+    event_set(self->sets);
+}
+
+static void jobs_that_come_at_once_do_not_wait_for_one_thread(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        tm_pool *pool = pool_new(2, 0);
+        event warm = EVENT_INIT, second = EVENT_INIT, first = EVENT_INIT;
+        pair_job jobs[3] = {{{.run = run_pair}, NULL, &warm},
+                            {{.run = run_pair}, &second, &first},
+                            {{.run = run_pair}, NULL, &second}};
+        tm_pool_submit(pool, &jobs[0].job);
+        event_wait(&warm, "for the first thread");
+        wait_done(pool, 1);
+        tm_pool_submit(pool, &jobs[1].job);
+        tm_pool_submit(pool, &jobs[2].job);
+        event_wait(&first, "for both jobs");
+        tm_pool_free(pool);
+    }
+}
+
+/* A job that submits the next one, also while the pool is being freed. */
+typedef struct chain_job {
+    tm_job job;
+    tm_pool *pool;
+    struct chain_job *next;
+    event *hold;
+    atomic_uint *ran;
+} chain_job;
+
+static void run_chain(tm_job *job)
+{
+    chain_job *self = TM_CONTAINER(job, chain_job, job);
+    if (self->hold)
+        event_wait(self->hold, "for the pool to be freed");
+    atomic_fetch_add(self->ran, 1);
+    if (self->next)
+        tm_pool_submit(self->pool, &self->next->job);
+}
+
+static void *free_pool(void *pool)
+{
+    tm_pool_free(pool);
+    return NULL;
+}
+
+static void a_pool_that_is_freed_runs_what_its_jobs_still_submit(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        atomic_uint ran = 0;
+        event hold = EVENT_INIT;
+        tm_pool *pool = pool_new(2, round % 2);
+        chain_job jobs[8];
+        for (int i = 0; i < 8; i++)
+            jobs[i] = (chain_job){.job = {.run = run_chain, .lane = TM_LANE_VISIBLE},
+                                  .pool = pool,
+                                  .next = i < 7 ? &jobs[i + 1] : NULL,
+                                  .ran = &ran};
+        jobs[0].hold = &hold;
+        tm_pool_submit(pool, &jobs[0].job);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, free_pool, pool), 0);
+        for (int i = 0; i < round % 10; i++)
+            sched_yield();
+        event_set(&hold);
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&ran), 8);
+    }
+}
+
+/* ---- Many threads submit and withdraw ---- */
+
+enum {
+    STORM_THREADS = 3,
+    STORM_JOBS = 4000
+};
+
+typedef struct storm_job {
+    tm_job job;
+    atomic_uint runs;
+    unsigned expected;
+} storm_job;
+
+typedef struct storm {
+    tm_pool *pool;
+    uint64_t seed;
+    storm_job *jobs;
+} storm;
+
+static void run_storm(tm_job *job)
+{
+    atomic_fetch_add(&TM_CONTAINER(job, storm_job, job)->runs, 1);
+}
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+static void *make_storm(void *arg)
+{
+    storm *s = arg;
+    for (int i = 0; i < STORM_JOBS; i++) {
+        storm_job *job = &s->jobs[i];
+        job->job = (tm_job){.run = run_storm,
+                            .lane = (tm_lane)(next_random(&s->seed) % TM_LANE_COUNT)};
+        job->expected = 1;
+        tm_pool_submit(s->pool, &job->job);
+        storm_job *victim = &s->jobs[next_random(&s->seed) % (unsigned)(i + 1)];
+        if (next_random(&s->seed) % 2 && tm_pool_withdraw(s->pool, &victim->job))
+            victim->expected = 0;
+    }
+    return NULL;
+}
+
+static void a_job_runs_once_or_was_withdrawn(void **state)
+{
+    (void)state;
+    static storm_job jobs[STORM_THREADS][STORM_JOBS];
+    storm storms[STORM_THREADS];
+    pthread_t threads[STORM_THREADS];
+    tm_pool *pool = pool_new(4, 1);
+    for (int i = 0; i < STORM_THREADS; i++) {
+        storms[i] = (storm){pool, (uint64_t)i + 1, jobs[i]};
+        assert_int_equal(pthread_create(&threads[i], NULL, make_storm, &storms[i]), 0);
+    }
+    for (int i = 0; i < STORM_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    tm_pool_free(pool);
+    unsigned ran = 0;
+    for (int i = 0; i < STORM_THREADS; i++) {
+        for (int j = 0; j < STORM_JOBS; j++) {
+            assert_int_equal(atomic_load(&jobs[i][j].runs), jobs[i][j].expected);
+            ran += jobs[i][j].expected;
+        }
+    }
+    assert_in_range(ran, 1, STORM_THREADS * STORM_JOBS);
+}
+
+static void freeing_no_pool_is_nothing(void **state)
+{
+    (void)state;
+    tm_pool_free(NULL);
+    tm_pool_free(pool_new(2, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_go_by_lane_then_in_the_order_they_came),
+        cmocka_unit_test(counts_tell_what_is_queued_running_and_done),
+        cmocka_unit_test(a_withdrawn_job_does_not_run_and_may_be_submitted_again),
+        cmocka_unit_test(reserved_threads_are_for_the_highest_lanes_alone),
+        cmocka_unit_test(a_low_job_follows_the_one_that_kept_it_waiting),
+        cmocka_unit_test(jobs_that_come_at_once_do_not_wait_for_one_thread),
+        cmocka_unit_test(a_pool_that_is_freed_runs_what_its_jobs_still_submit),
+        cmocka_unit_test(a_job_runs_once_or_was_withdrawn),
+        cmocka_unit_test(freeing_no_pool_is_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
