@@ -206,8 +206,9 @@ int tm_file_acquire(tm_file *file, bool nowait, tm_req *req, int *ret_fd)
     }
     file->users++;
     *ret_fd = file->fd;
-    TM_AUTO_CLOSE int surplus = take_surplus(set);
+    int surplus = take_surplus(set);
     pthread_mutex_unlock(&set->lock);
+    tm_closep(&surplus);
     return 0;
 }
 
@@ -218,8 +219,9 @@ void tm_file_release(tm_file *file)
     assert(file->users > 0 && file->fd >= 0);
     if (--file->users == 0)
         lru_append(file);
-    TM_AUTO_CLOSE int surplus = take_surplus(set);
+    int surplus = take_surplus(set);
     pthread_mutex_unlock(&set->lock);
+    tm_closep(&surplus);
 }
 
 int tm_file_check(tm_file *file, int fd, tm_req *req)

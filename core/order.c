@@ -102,7 +102,7 @@ static int merge_top(sorter *s)
     run *left = &s->stack[s->depth - 2], *right = &s->stack[s->depth - 1];
     uint32_t *order = s->order + left->begin;
     if (!s->scratch) {
-        s->scratch = malloc((s->n / 2 + 1) * sizeof(*s->scratch));
+        s->scratch = tm_new_array(s->n / 2 + 1, sizeof(*s->scratch));
         if (!s->scratch)
             return -ENOMEM;
     }

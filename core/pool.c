@@ -136,7 +136,7 @@ void tm_pool_free(tm_pool *pool)
 void tm_pool_submit(tm_pool *pool, tm_job *job)
 {
     pthread_mutex_lock(&pool->lock);
-    assert(!job->queued && !pool->stopping);
+    assert(!job->queued);
     tm_job *head = &pool->lanes[job->lane];
     job->prev = head->prev;
     job->next = head;
@@ -146,7 +146,7 @@ void tm_pool_submit(tm_pool *pool, tm_job *job)
     pool->counts[job->lane].queued++;
     pool->queued++;
     /* An idle thread may have been woken for another job already. */
-    if (pool->queued > pool->idle && pool->started < pool->params.threads)
+    if (pool->queued > pool->idle && pool->started < pool->params.threads && !pool->stopping)
         tm_ignore(start_thread(pool)); /* where it fails, those that run will come to it */
     pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->lock);

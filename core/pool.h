@@ -32,7 +32,7 @@ typedef struct tm_pool_lane_counts {
 } tm_pool_lane_counts;
 
 TM_MUST_CHECK int tm_pool_new(const tm_pool_params *params, tm_pool **ret);
-/* Runs what is queued, joins the threads. */
+/* Runs what is queued and what that submits (nobody else does any more), joins the threads. */
 void tm_pool_free(tm_pool *pool);
 
 void tm_pool_submit(tm_pool *pool, tm_job *job);

@@ -63,7 +63,12 @@ static int plan_window(tm_read *read)
                         read->bytes + read->pos);
 }
 
-/* Copies what is at hand: 0 where that is all, else -EAGAIN. */
+/* What the steps below return, besides 0 and errors (of which -EAGAIN may be one). */
+enum {
+    MUST_WAIT = 1
+};
+
+/* Copies what is at hand: 0 where that is all, else MUST_WAIT. */
 static int fetch_now(tm_read *read)
 {
     int rc = 0;
@@ -71,7 +76,7 @@ static int fetch_now(tm_read *read)
         int one = f->blob->ops->fetch_now(f->blob, f->off, f->len, f->dst, &read->req);
         f->finished = one == 0;
         if (one == -EAGAIN)
-            rc = -EAGAIN;
+            rc = MUST_WAIT;
         else if (one < 0)
             return one;
     }
@@ -88,16 +93,17 @@ static int run_all(tm_read *read)
     return 0;
 }
 
-/* Goes as far as it can without waiting: 0 at the end, -EAGAIN where the plan must be waited for.
- */
+/* Goes as far as it can without waiting: 0 at the end, MUST_WAIT where the plan does. */
 static int advance(tm_read *read)
 {
     while (read->pos < read->params.len) {
         TM_TRY(tm_req_check(&read->req));
         TM_TRY(plan_window(read));
         if (read->plan.waits)
-            return -EAGAIN;
-        TM_TRY(fetch_now(read));
+            return MUST_WAIT;
+        int rc = fetch_now(read);
+        if (rc != 0)
+            return rc;
         TM_TRY(run_all(read));
     }
     return 0;
@@ -111,6 +117,10 @@ static void reply(tm_read *read, int rc)
 
 static void finish(tm_read *read, int rc)
 {
+    if (rc < 0) { /* the first error of all is told, with its words, and no other follows it */
+        tm_ignore(tm_fail(&read->req, -rc, "%s", strerror(-rc)));
+        rc = atomic_load(&read->req.error);
+    }
     if (read->watched)
         tm_sched_unwatch(read->params.sched, read);
     reply(read, rc);
@@ -154,9 +164,9 @@ static void go_on(tm_read *read, int rc)
 {
     if (rc == 0)
         rc = advance(read);
-    if (rc == -EAGAIN && start_pending(read))
+    if (rc == MUST_WAIT && start_pending(read))
         return;
-    if (rc == -EAGAIN)
+    if (rc == MUST_WAIT)
         rc = atomic_load(&read->req.error);
     finish(read, rc);
 }
@@ -189,7 +199,7 @@ static bool arrive(tm_read *read, int rc, const char *words)
 {
     int none = 0;
     if (rc < 0 && atomic_compare_exchange_strong(&read->arrived, &none, rc))
-        tm_fail(&read->req, -rc, "%s", words ? words : strerror(-rc));
+        tm_fail(&read->req, -rc, "%s", words && *words ? words : strerror(-rc));
     return atomic_fetch_sub(&read->pending, 1) == 1;
 }
 
@@ -275,6 +285,7 @@ static void sync_done(tm_read *read, int rc)
 int tm_read_wait(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
 {
     assert(req->may_block);
+    TM_TRY(tm_req_check(req));
     sync_wait w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0};
     tm_read_params params = {
         .sched = sched,

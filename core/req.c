@@ -1,5 +1,6 @@
 #include "core/req.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 void tm_req_init(tm_req *req, tm_lane lane)
@@ -12,9 +13,14 @@ void tm_req_init(tm_req *req, tm_lane lane)
 int tm_failv(tm_req *req, int code, const char *fmt, va_list args)
 {
     assert(code > 0);
-    int none = 0;
-    if (req && atomic_compare_exchange_strong(&req->error, &none, -code))
+    if (!req)
+        return -code;
+    if (!atomic_exchange(&req->failed, true)) {
         vsnprintf(req->words, sizeof(req->words), fmt, args);
+        atomic_store(&req->error, -code);
+    }
+    while (!atomic_load(&req->error))
+        sched_yield(); /* another thread is in the midst of its words */
     return -code;
 }
 
@@ -34,5 +40,8 @@ const char *tm_req_words(const tm_req *req)
 
 int tm_req_check(tm_req *req)
 {
-    return atomic_load(&req->cancelled) ? tm_fail(req, EINTR, "interrupted") : 0;
+    if (!atomic_load(&req->cancelled))
+        return 0;
+    tm_ignore(tm_fail(req, EINTR, "interrupted")); /* unless whoever cancelled it said why */
+    return atomic_load(&req->error);
 }

@@ -38,20 +38,22 @@ struct tm_req {
     bool may_block;        /* this thread may wait for I/O; else such work answers -EINPROGRESS */
     uint64_t deadline_ns;  /* tm_now_ns() at which it fails with ETIMEDOUT; 0: none */
     atomic_bool cancelled; /* nobody waits for the answer any more */
-    atomic_int error;      /* 0, or the negative errno of the first failure */
+    atomic_bool failed;    /* whoever sets it writes the words */
+    atomic_int error;      /* 0, or the negative errno of the first failure: its words are there */
     char words[TM_WORDS_MAX];
 };
 
 void tm_req_init(tm_req *req, tm_lane lane);
 
-/* Records the first failure of REQ (may be NULL) and returns -CODE. CODE is a positive errno. */
+/* Records the first failure of REQ (may be NULL) and returns -CODE. CODE is a positive errno. When
+ * this returns, the words of the first failure are there, whoever wrote them. */
 int tm_fail(tm_req *req, int code, const char *fmt, ...) TM_PRINTF(3, 4);
 int tm_failv(tm_req *req, int code, const char *fmt, va_list args) TM_PRINTF(3, 0);
 
 /* The words of the first failure, "" where there is none. */
 const char *tm_req_words(const tm_req *req);
 
-/* -EINTR where nobody waits any more, else 0. */
+/* 0, or where nobody waits any more the request's error: -EINTR if it has no other. */
 int tm_req_check(tm_req *req);
 
 #endif

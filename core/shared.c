@@ -37,39 +37,67 @@ static void line_remove(tm_wait *wait)
     wait->line_prev = wait->line_next = NULL;
 }
 
+typedef void shared_call(tm_shared *shared);
+
+/* What state and line ask for, with state set accordingly; NULL where they agree. */
+static shared_call *next_call(tm_shared *shared)
+{
+    bool wanted = !line_is_empty(shared);
+    if (shared->state == TM_SHARED_IDLE && wanted) {
+        shared->state = TM_SHARED_RUNNING;
+        return shared->ops->start;
+    }
+    if (shared->state == TM_SHARED_RUNNING && !wanted) {
+        shared->state = TM_SHARED_CANCELLING;
+        return shared->ops->cancel;
+    }
+    return NULL;
+}
+
+/* Calls start and cancel as they are needed, the lock held before and after. One thread does so at
+ * a time, until all is done: a cancel on its way must not meet the work of the next reader. */
+static void settle(tm_shared *shared)
+{
+    if (shared->calling)
+        return;
+    shared->calling = true;
+    shared_call *call;
+    while ((call = next_call(shared))) {
+        pthread_mutex_unlock(&shared->lock);
+        call(shared);
+        pthread_mutex_lock(&shared->lock);
+    }
+    shared->calling = false;
+}
+
 void tm_shared_finish(tm_shared *shared, int rc, const char *words)
 {
     pthread_mutex_lock(&shared->lock);
     assert(shared->state == TM_SHARED_RUNNING || shared->state == TM_SHARED_CANCELLING);
     /* Who joined after the last one left wants the work done after all. */
     bool again = rc < 0 && shared->state == TM_SHARED_CANCELLING && !line_is_empty(shared);
-    shared->state = rc == 0 ? TM_SHARED_DONE : again ? TM_SHARED_RUNNING : TM_SHARED_IDLE;
+    shared->state = rc == 0 ? TM_SHARED_DONE : TM_SHARED_IDLE;
     while (!again && !line_is_empty(shared)) {
         tm_wait *wait = shared->line.line_next;
         line_remove(wait);
         tm_read_arrived(wait->read, rc, words);
     }
+    settle(shared);
     pthread_mutex_unlock(&shared->lock);
-    if (again)
-        shared->ops->start(shared);
 }
 
 bool tm_shared_join(tm_shared *shared, tm_wait *wait)
 {
     pthread_mutex_lock(&shared->lock);
     bool done = shared->state == TM_SHARED_DONE;
-    bool start = shared->state == TM_SHARED_IDLE;
     if (!done) {
         wait->line_prev = shared->line.line_prev;
         wait->line_next = &shared->line;
         shared->line.line_prev->line_next = wait;
         shared->line.line_prev = wait;
+        settle(shared);
     }
-    if (start)
-        shared->state = TM_SHARED_RUNNING;
     pthread_mutex_unlock(&shared->lock);
-    if (start)
-        shared->ops->start(shared);
     return !done;
 }
 
@@ -79,11 +107,7 @@ bool tm_shared_leave(tm_shared *shared, tm_wait *wait)
     bool was_in_line = wait->line_prev != NULL;
     if (was_in_line)
         line_remove(wait);
-    bool cancel = was_in_line && line_is_empty(shared) && shared->state == TM_SHARED_RUNNING;
-    if (cancel)
-        shared->state = TM_SHARED_CANCELLING;
+    settle(shared);
     pthread_mutex_unlock(&shared->lock);
-    if (cancel && shared->ops->cancel)
-        shared->ops->cancel(shared);
     return was_in_line;
 }

@@ -4,7 +4,7 @@
  * A plan asks tm_shared_poll(); where the answer is not there yet it adds tm_plan_wait() and the
  * read joins the line. The first in line starts the work; when the last one leaves, the work is
  * cancelled. A failure is told to those in line and not remembered: the next one starts anew.
- * Any thread. The owner outlives every reader, and calls init and done.
+ * Any thread. The owner outlives every reader and every call of finish; it calls init and done.
  */
 #ifndef TM_CORE_SHARED_H
 #define TM_CORE_SHARED_H
@@ -13,10 +13,12 @@
 
 #include "core/plan.h"
 
+/* Called one at a time, with no lock of ours but maybe those of reads that wait for the result. */
 typedef struct tm_shared_ops {
     /* Begins the work, which ends in one tm_shared_finish(), from any thread. Required. */
     void (*start)(tm_shared *shared);
-    /* Nobody waits any more: finish soon, with -EINTR. Optional. */
+    /* Nobody waits any more: finish soon, with -EINTR. What has been started may have finished by
+     * itself meanwhile; it has not been started again. Optional. */
     void (*cancel)(tm_shared *shared);
 } tm_shared_ops;
 
@@ -29,8 +31,9 @@ typedef enum tm_shared_state {
 
 struct tm_shared {
     const tm_shared_ops *ops;
-    pthread_mutex_t lock; /* guards state and line; taken after a read's lock */
+    pthread_mutex_t lock; /* guards what follows; taken after a read's lock */
     tm_shared_state state;
+    bool calling; /* a thread is in start or cancel, and will look at state and line again */
     tm_wait line; /* list head */
 };
 

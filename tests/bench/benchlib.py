@@ -1,5 +1,4 @@
 """What the benchmarks share: building the null server and the reader, and a table of goals."""
-import contextlib
 import os
 import pathlib
 import shlex
@@ -32,21 +31,26 @@ def tool(name, packages=()):
     return str(out)
 
 
-@contextlib.contextmanager
-def null_server(**options):
-    """with null_server(size=…, entries=…) as path: the mounted null server."""
-    path = tmtest.folder("null")
-    args = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
-    process = subprocess.Popen([tool("null_server", ["fuse3"]), *args, path])
-    try:
-        tmtest.wait_until(lambda: str(path) in tmtest.mount_points(), 5, "the null server")
-        yield path
-    finally:
-        subprocess.run(["fusermount3", "-u", path], check=False)
+class NullServer:
+    """with NullServer(size=…, entries=…) as null: null.path is mounted, null.pid serves it."""
+
+    def __init__(self, **options):
+        self.path = tmtest.folder("null")
+        self.args = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [tool("null_server", ["fuse3"]), *self.args, self.path])
+        self.pid = self.process.pid
+        tmtest.wait_until(lambda: str(self.path) in tmtest.mount_points(), 5, "the null server")
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["fusermount3", "-u", self.path], check=False)
         try:
-            process.wait(5)
+            self.process.wait(5)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self.process.kill()
 
 
 def read_ahead(path):
@@ -78,11 +82,38 @@ def timed(action, *args):
     return time.perf_counter() - start, result
 
 
+def busy_share(seconds):
+    """The share of all CPUs' time that was used during SECONDS."""
+    def ticks():
+        fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        return sum(map(int, fields)), int(fields[3]) + int(fields[4])
+    before = ticks()
+    time.sleep(seconds)
+    after = ticks()
+    return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
+
+
+class Quiet:
+    """Waits for an idle machine before a measurement, within bounds; counts where it was not."""
+
+    starts = busy = 0
+
+    @classmethod
+    def wait(cls, seconds=5):
+        cls.starts += 1
+        deadline = time.monotonic() + seconds
+        while busy_share(0.1) > 0.1:
+            if time.monotonic() > deadline:
+                cls.busy += 1
+                return
+
+
 def interleaved(rounds, actions):
     """Runs every action once a round, the first round for warmth only; medians of their results."""
     results = {name: [] for name in actions}
     for i in range(rounds + 1):
         for name, action in actions.items():
+            Quiet.wait()
             value = action()
             if i > 0:
                 results[name].append(value)
@@ -94,9 +125,8 @@ class Goals:
 
     def __init__(self):
         self.missed = []
-        load = os.getloadavg()[0]
-        print(f"{os.cpu_count()} CPUs, kernel {os.uname().release}, load {load:.2f}"
-              + (" (busy: ratios only mean something when it is low)" if load > 0.5 else ""))
+        print(f"{os.cpu_count()} CPUs, kernel {os.uname().release}, "
+              f"load {os.getloadavg()[0]:.2f}", flush=True)
 
     def show(self, what, value, unit=""):
         print(f"{what:52} {value:10.3f} {unit}", flush=True)
@@ -114,6 +144,9 @@ class Goals:
             self.missed.append(what)
 
     def finish(self):
+        if Quiet.busy:
+            print(f"{Quiet.busy} of {Quiet.starts} measurements began on a busy machine: "
+                  "times and their ratios mean little")
         if self.missed:
             print(f"{len(self.missed)} missed: {', '.join(self.missed)}")
         sys.exit(1 if self.missed else 0)

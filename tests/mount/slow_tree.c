@@ -11,7 +11,7 @@
 #define DELAY_NS ((uint64_t)30 * 1000 * 1000)
 
 enum {
-    REDUCE_STEP = 1 << 20,
+    REDUCE_STEP = 256 << 10,
     REDUCE_WINDOW = 8,
     TEXT_BYTES = 25
 };
@@ -35,8 +35,11 @@ typedef struct timer_blob {
 
 static void fill(tm_fetch *f)
 {
-    for (size_t i = 0; i < f->len; i++)
-        f->dst[i] = (uint8_t)((f->off + i) / 4096 % 251);
+    for (size_t i = 0, n; i < f->len; i += n) {
+        uint64_t at = f->off + i;
+        n = tm_min_u64(f->len - i, 4096 - at % 4096);
+        memset(f->dst + i, (int)(at / 4096 % 251), n);
+    }
 }
 
 static void unlink_fetch(timer *t, tm_fetch *f)

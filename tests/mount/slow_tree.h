@@ -2,7 +2,7 @@
  * A tree of a test's own: files on a fetcher that is a timer, to prove the way of a read without
  * any format. At its root:
  *
- *     slow    64 MiB whose every fetch takes 30 ms; byte I is (I / 4096) % 251
+ *     slow    16 MiB whose every fetch takes 30 ms; byte I is (I / 4096) % 251
  *     stuck   1 GiB whose fetches never end
  *     sum     25 bytes: a reduction over all of `slow`, computed once, then text
  *     at      25 bytes that are in memory: what must stay prompt
@@ -14,7 +14,7 @@
 #include "core/sched.h"
 #include "fs/tree.h"
 
-#define TM_SLOW_BYTES  ((uint64_t)64 << 20)
+#define TM_SLOW_BYTES  ((uint64_t)16 << 20)
 #define TM_STUCK_BYTES ((uint64_t)1 << 30)
 
 typedef struct tm_slow_tree tm_slow_tree;

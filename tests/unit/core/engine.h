@@ -14,6 +14,13 @@ enum {
     WAIT_LIMIT_S = 5 /* what has not come by then never does */
 };
 
+/* 31 bits; the same numbers in each run. */
+static inline uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
 /* Waits for CHANGED, any thread. */
 static inline void wait_changed(pthread_cond_t *changed, pthread_mutex_t *lock, const char *what)
 {

@@ -212,36 +212,54 @@ static void a_low_job_follows_the_one_that_kept_it_waiting(void **state)
     }
 }
 
-/* The first of two jobs waits for the second. */
-typedef struct pair_job {
-    tm_job job;
-    event *waits, *sets;
-} pair_job;
+/* Jobs that wait for each other: each needs a thread of its own. */
+enum {
+    PARTY = 6
+};
 
-static void run_pair(tm_job *job)
+typedef struct party {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned present;
+} party;
+
+typedef struct party_job {
+    tm_job job;
+    party *party;
+} party_job;
+
+static void run_party(tm_job *job)
 {
-    pair_job *self = TM_CONTAINER(job, pair_job, job);
-    if (self->waits)
-        event_wait(self->waits, "for the job that came right after");
-    event_set(self->sets);
+    party *p = TM_CONTAINER(job, party_job, job)->party;
+    pthread_mutex_lock(&p->lock);
+    p->present++;
+    pthread_cond_broadcast(&p->changed);
+    while (p->present < PARTY)
+        wait_changed(&p->changed, &p->lock, "for jobs that have threads left to run on");
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run_nothing(tm_job *job)
+{
+    (void)job;
 }
 
 static void jobs_that_come_at_once_do_not_wait_for_one_thread(void **state)
 {
     (void)state;
-    for (int round = 0; round < 300; round++) {
-        tm_pool *pool = pool_new(2, 0);
-        event warm = EVENT_INIT, second = EVENT_INIT, first = EVENT_INIT;
-        pair_job jobs[3] = {{{.run = run_pair}, NULL, &warm},
-                            {{.run = run_pair}, &second, &first},
-                            {{.run = run_pair}, NULL, &second}};
-        tm_pool_submit(pool, &jobs[0].job);
-        event_wait(&warm, "for the first thread");
-        wait_done(pool, 1);
-        tm_pool_submit(pool, &jobs[1].job);
-        tm_pool_submit(pool, &jobs[2].job);
-        event_wait(&first, "for both jobs");
+    for (int round = 0; round < 100; round++) {
+        tm_pool *pool = pool_new(PARTY, 0);
+        party p = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+        tm_job warm = {.run = run_nothing};
+        party_job jobs[PARTY];
+        tm_pool_submit(pool, &warm);
+        wait_done(pool, 1); /* one thread is idle now, the others are yet to be started */
+        for (int i = 0; i < PARTY; i++) {
+            jobs[i] = (party_job){.job = {.run = run_party}, .party = &p};
+            tm_pool_submit(pool, &jobs[i].job);
+        }
         tm_pool_free(pool);
+        assert_int_equal(p.present, PARTY);
     }
 }
 
@@ -317,12 +335,6 @@ typedef struct storm {
 static void run_storm(tm_job *job)
 {
     atomic_fetch_add(&TM_CONTAINER(job, storm_job, job)->runs, 1);
-}
-
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return *seed >> 33;
 }
 
 static void *make_storm(void *arg)

@@ -342,10 +342,10 @@ static void test_a_file_cut_short_refuses_only_what_it_lacks(void **state)
 
 /* -- Large headers. */
 
-/* Twenty tensors a line of JSON; N tensors of two bytes, "t0" first. */
+/* A header of N tensors of two bytes each, "t0" first. */
 static char *many_tensors(uint32_t n)
 {
-    char *json = malloc(n * 80u + 3), *at = json;
+    char *json = tm_new_array(n + 1, 80), *at = json;
     assert_non_null(json);
     for (uint32_t i = 0; i < n; i++) {
         int len = snprintf(at, 81, "%c" E("t%u", "'U8'", "[2]", "[%u,%u]"), i ? ',' : '{', i, 2 * i,
@@ -396,7 +396,7 @@ static void test_a_damage_of_many_tensors_takes_few_lines(void **state)
 /* A tensor of RANK dimensions of 1. */
 static int read_rank(fixture *f, size_t rank)
 {
-    char *json = malloc(2 * rank + 100);
+    char *json = tm_new_array(rank + 50, 2);
     assert_non_null(json);
     char *at = json + snprintf(json, 40, "{'a':{'dtype':'U8','shape':[1");
     for (size_t i = 1; i < rank; i++) {
@@ -501,7 +501,7 @@ static void test_metadata_keeps_its_order_and_its_bytes(void **state)
 
 static int read_pairs(fixture *f, unsigned n)
 {
-    char *json = malloc(n * 16u + 40), *at = json;
+    char *json = tm_new_array(n + 3, 16), *at = json;
     assert_non_null(json);
     at += snprintf(at, 32, "{'__metadata__':{");
     for (unsigned i = 0; i < n; i++)

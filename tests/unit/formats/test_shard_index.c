@@ -229,7 +229,7 @@ static void test_a_file_name_may_be_as_long_as_linux_opens(void **state)
 /* N tensors, each in a file of its own, in an order that is neither rising nor falling. */
 static int read_files(fixture *f, unsigned n)
 {
-    char *json = malloc(n * 32u + 40), *at = json;
+    char *json = tm_new_array(n + 2, 32), *at = json;
     assert_non_null(json);
     at += snprintf(at, 32, "{'weight_map':{");
     for (unsigned i = 0; i < n; i++) {
