@@ -20,6 +20,24 @@ typedef struct opening {
     tm_config config;
 } opening;
 
+/* One file's trouble is not the checkpoint's: it is read under a request of its own. */
+static opening with_request(const opening *o, tm_req *req)
+{
+    tm_req_init(req, o->req->lane);
+    req->may_block = true;
+    opening sub = *o;
+    sub.req = req;
+    return sub;
+}
+
+/* Want of memory and a cancel fail the whole open, with the words of the file's request. */
+static int pass_fatal(opening *o, int rc, const tm_req *req)
+{
+    if (rc == -ENOMEM || rc == -EINTR)
+        return tm_fail(o->req, -rc, "%s", tm_req_words(req));
+    return 0;
+}
+
 /* ---- Bytes of a file of the listing ---- */
 
 typedef struct blob_source {
@@ -72,10 +90,7 @@ static tm_model_file *add_file(opening *o, const char *name)
 static int read_header(opening *o, tm_model_file *file)
 {
     tm_req req;
-    tm_req_init(&req, o->req->lane);
-    req.may_block = true;
-    opening sub = *o;
-    sub.req = &req;
+    opening sub = with_request(o, &req);
     tm_safetensors header;
     int rc = open_blob(&sub, file->name, &file->blob);
     if (rc == 0) {
@@ -84,8 +99,7 @@ static int read_header(opening *o, tm_model_file *file)
         rc = tm_safetensors_read(&src, o->model->file_count - 1, &o->model->table,
                                  &o->model->metadata, &o->model->diag, &req, &header);
     }
-    if (rc == -ENOMEM || rc == -EINTR)
-        return tm_fail(o->req, -rc, "%s", tm_req_words(&req));
+    TM_TRY(pass_fatal(o, rc, &req));
     file->damaged = rc < 0;
     file->header_bytes = rc == 0 ? header.header_bytes : 0;
     if (rc < 0 && rc != -EBADMSG)
@@ -135,18 +149,14 @@ static int read_index(opening *o, size_t entry)
     const char *name = o->params->listing->entries[entry].path;
     TM_AUTO(tm_blob_unrefp) tm_blob *blob = NULL;
     tm_req req;
-    tm_req_init(&req, o->req->lane);
-    req.may_block = true;
-    opening sub = *o;
-    sub.req = &req;
+    opening sub = with_request(o, &req);
     int rc = open_blob(&sub, name, &blob);
     if (rc == 0) {
         blob_source ctx = {o->params->sched, blob};
         tm_byte_source src = byte_source(name, &ctx);
         rc = tm_shard_index_read(&src, &req, &o->index);
     }
-    if (rc == -ENOMEM || rc == -EINTR)
-        return tm_fail(o->req, -rc, "%s", tm_req_words(&req));
+    TM_TRY(pass_fatal(o, rc, &req));
     o->has_index = rc == 0;
     if (rc < 0) {
         const char *words = tm_req_words(&req);
@@ -262,24 +272,38 @@ static void compare_with_index(opening *o)
 
 /* ---- What the folder says beside its weights ---- */
 
-static int read_config(opening *o)
+/* The bytes of config.json, malloc'ed: NULL where it has too many, for the parser to say so. */
+static int read_config_bytes(opening *o, const char *name, char **ret, size_t *ret_len)
 {
-    static const char name[] = "config.json";
-    size_t entry;
-    if (!tm_listing_find(o->params->listing, name, sizeof(name) - 1, &entry) ||
-        o->params->listing->entries[entry].is_dir)
-        return 0;
     TM_AUTO(tm_blob_unrefp) tm_blob *blob = NULL;
     TM_TRY(open_blob(o, name, &blob));
-    if (blob->size > TM_CONFIG_BYTES_MAX) {
-        tm_diag_add(&o->model->diag, TM_WARNING, "%s: larger than 16 MiB, ignored", name);
+    *ret_len = blob->size;
+    if (blob->size > TM_CONFIG_BYTES_MAX)
         return 0;
-    }
     TM_AUTO_FREE char *bytes = malloc(blob->size + 1);
     if (!bytes)
         return tm_fail(o->req, ENOMEM, "out of memory");
     TM_TRY(tm_read_wait(o->params->sched, blob, 0, blob->size, bytes, o->req));
-    if (tm_config_parse(bytes, blob->size, name, &o->model->diag, &o->config) < 0)
+    *ret = TM_STEAL(bytes);
+    return 0;
+}
+
+/* A config that cannot be read is a warning: the weights do not need it. */
+static int read_config(opening *o)
+{
+    static const char name[] = "config.json";
+    size_t entry, len = 0;
+    if (!tm_listing_find(o->params->listing, name, sizeof(name) - 1, &entry) ||
+        o->params->listing->entries[entry].is_dir)
+        return 0;
+    TM_AUTO_FREE char *bytes = NULL;
+    tm_req req;
+    opening sub = with_request(o, &req);
+    int rc = read_config_bytes(&sub, name, &bytes, &len);
+    TM_TRY(pass_fatal(o, rc, &req));
+    if (rc < 0)
+        tm_diag_add(&o->model->diag, TM_WARNING, "%s: %s", name, tm_req_words(&req));
+    else if (tm_config_parse(bytes, len, name, &o->model->diag, &o->config) < 0)
         return tm_fail(o->req, ENOMEM, "out of memory");
     return 0;
 }

@@ -1,7 +1,7 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,10 +163,9 @@ static int unmount_once(const char *mountpoint, bool lazy)
 
 bool tm_mount_clear_stale(const char *mountpoint)
 {
-    struct stat st;
-    if (stat(mountpoint, &st) == 0 || errno != ENOTCONN)
-        return false;
-    return unmount_once(mountpoint, true) == 0;
+    /* Not stat(): the kernel may answer that from what it keeps. */
+    TM_AUTO_CLOSE int fd = open(mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 && errno == ENOTCONN && unmount_once(mountpoint, true) == 0;
 }
 
 int tm_mount_unmount(const char *mountpoint, tm_req *req)

@@ -22,11 +22,11 @@ static void print_long(const listing *l, const char *name, const tm_attr *attr)
     struct tm local;
     localtime_r(&seconds, &local);
     strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &local);
-    printf("%c%s %14llu %s %s", type_of(attr->mode),
-           S_ISDIR(attr->mode)    ? "r-xr-xr-x"
-           : attr->mode & S_IWUSR ? "rw-r--r--"
-                                  : "r--r--r--",
-           (unsigned long long)attr->size, when, name);
+    char mode[10];
+    for (int bit = 0; bit < 9; bit++)
+        mode[bit] = attr->mode >> (8 - bit) & 1 ? "rwx"[bit % 3] : '-';
+    printf("%c%.9s %14llu %s %s", type_of(attr->mode), mode, (unsigned long long)attr->size, when,
+           name);
     TM_AUTO_FREE char *target = NULL;
     if (S_ISLNK(attr->mode) && l->tree->ops->readlink(l->tree, attr->ino, l->req, &target) == 0)
         printf(" -> %s", target);
