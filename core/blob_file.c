@@ -1,14 +1,23 @@
 #include "core/blob_file.h"
 
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/read.h"
 
+enum {
+    STREAM_SLACK = 4 << 20, /* how far from the last read's end a read still continues it */
+    READ_AHEAD = 8 << 20,   /* what is asked for ahead of a stream */
+};
+
 typedef struct file_blob {
     tm_blob blob;
     tm_file *file;
     tm_sched *sched;
+    atomic_uint_fast64_t stream_end; /* of the last read that had to wait */
+    atomic_uint_fast64_t asked_end;  /* up to where the disk was asked ahead of it */
 } file_blob;
 
 static file_blob *as_file(tm_blob *blob)
@@ -57,6 +66,23 @@ static int read_all(tm_file *file, int fd, tm_fetch *fetch, tm_req *req)
     return 0;
 }
 
+/* Several threads that read one descriptor look random to the kernel, which then reads nothing
+ * ahead: a stream is noticed here and asked for. */
+static void ask_ahead(file_blob *self, int fd, uint64_t off, uint64_t len)
+{
+    uint64_t end = off + len;
+    uint64_t last = atomic_exchange_explicit(&self->stream_end, end, memory_order_relaxed);
+    uint64_t asked = atomic_load_explicit(&self->asked_end, memory_order_relaxed);
+    bool continues = off + STREAM_SLACK >= last && off <= last + STREAM_SLACK;
+    bool known = asked >= end && asked <= end + READ_AHEAD;
+    if (!continues || (known && asked - end > READ_AHEAD / 2))
+        return;
+    uint64_t from = known ? asked : end;
+    atomic_store_explicit(&self->asked_end, end + READ_AHEAD, memory_order_relaxed);
+    tm_ignore(posix_fadvise(fd, (off_t)from, (off_t)(end + READ_AHEAD - from),
+                            POSIX_FADV_WILLNEED)); /* a hint: its failure costs only time */
+}
+
 static void fetch_job(tm_job *job)
 {
     tm_fetch *fetch = TM_CONTAINER(job, tm_fetch, job);
@@ -66,6 +92,7 @@ static void fetch_job(tm_job *job)
     int fd;
     int rc = tm_file_acquire(file, false, &req, &fd);
     if (rc == 0) {
+        ask_ahead(as_file(fetch->blob), fd, fetch->off, fetch->len);
         rc = read_all(file, fd, fetch, &req);
         tm_file_release(file);
     }

@@ -11,6 +11,7 @@ struct tm_handle {
     tm_handle_params params;
     tm_file *whole; /* the file whose bytes these are, from its first on; NULL: none */
     int fd;         /* of whole, -1: none; open as long as the handle */
+    bool may_map;   /* whole, from its mapping */
     int backing_id;
     tm_handle *prev, *next; /* in the mount's list */
     pthread_mutex_t lock;   /* guards readings */
@@ -43,6 +44,7 @@ int tm_handle_new(const tm_handle_params *params, tm_handle **ret)
         tm_file_identity_of(extent.file)->size == blob->size &&
         tm_file_acquire(extent.file, true, NULL, &handle->fd) == 0)
         handle->whole = extent.file;
+    handle->may_map = params->mapped && handle->whole && tm_mapped_allowed(handle->fd);
     tm_reads *reads = params->reads;
     pthread_mutex_lock(&reads->lock);
     handle->next = reads->handles;
@@ -214,6 +216,23 @@ static int start_read(tm_handle *handle, fuse_req_t req, uint64_t off, size_t le
     return 0;
 }
 
+/* Bytes that stand in a local file as they are; false where they go another way. */
+static bool reply_mapped(tm_handle *handle, fuse_req_t req, uint64_t at, size_t len)
+{
+    tm_mapped *mapped = handle->params.mapped;
+    tm_extent extent;
+    int fd;
+    if (handle->whole)
+        return handle->may_map && tm_mapped_reply(mapped, req, handle->whole, handle->fd, at, len);
+    if (!mapped || !tm_blob_locate(handle->params.file.blob, at, len, &extent) ||
+        tm_file_acquire(extent.file, true, NULL, &fd) < 0)
+        return false;
+    bool replied =
+        tm_mapped_allowed(fd) && tm_mapped_reply(mapped, req, extent.file, fd, extent.off, len);
+    tm_file_release(extent.file);
+    return replied;
+}
+
 void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
 {
     tm_handle_params *p = &handle->params;
@@ -223,17 +242,8 @@ void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
         return;
     }
     size_t len = tm_min_u64(size, end - at);
-    tm_extent extent;
-    if (p->mapped && tm_blob_locate(p->file.blob, at, len, &extent)) {
-        int fd = handle->fd;
-        bool acquired = fd < 0 && tm_file_acquire(extent.file, true, NULL, &fd) == 0;
-        bool replied = fd >= 0 && tm_mapped_allowed(fd) &&
-                       tm_mapped_reply(p->mapped, req, extent.file, fd, extent.off, len);
-        if (acquired)
-            tm_file_release(extent.file);
-        if (replied)
-            return;
-    }
+    if (reply_mapped(handle, req, at, len))
+        return;
     int rc = start_read(handle, req, at, len);
     if (rc < 0)
         tm_ignore(fuse_reply_err(req, -rc));

@@ -261,7 +261,8 @@ static int run_open(const op *o, tm_req *req)
     }
     fi.fh = (uintptr_t)handle;
     fi.direct_io = attr.live;
-    fi.keep_cache = !attr.live;
+    /* The kernel refuses an open file that is both passed through and cached. */
+    fi.keep_cache = !attr.live && !tm_handle_backing(handle);
     if (fuse_reply_open(o->req, &fi) < 0) {
         tm_backing_close(fuse, o->req, o->ino, handle);
         tm_handle_free(handle);

@@ -132,5 +132,41 @@ def test_a_tensor_read_leaves_the_others_alone():
         assert source.resident() <= size // 2 // PAGE + ahead
 
 
+def requests(m, action, *args):
+    """How many requests reached the daemon while ACTION ran (a read of /dev/fuse each)."""
+    before = process_io(m.pid, "syscr")
+    action(*args)
+    return process_io(m.pid, "syscr") - before
+
+
+FEW = 20  # what a daemon's own timers may read meanwhile
+
+
+def test_what_was_looked_up_is_not_asked_again():
+    source = Source()
+    with Mount(f"m={source.made.path}") as m:
+        names = [m.tensor("m", n) / f for n in source.made.tensors for f in ("dtype", "data.npy")]
+        absent = [m.load / "m" / f for f in ("pytorch_model.bin", "adapter_config.json")]
+
+        def look():
+            for name in names:
+                os.stat(name)
+            for name in absent * 50:
+                assert tmtest.error_name(os.stat, name) == "ENOENT"
+
+        look()
+        assert requests(m, look) < FEW, requests(m, look)
+
+
+def test_a_second_read_comes_from_the_page_cache():
+    source = Source()
+    with Mount(f"m={source.made.path}") as m:
+        for file in (m.tensor("m", "model.embed_tokens.weight") / "data.npy",
+                     m.models / "m/tensors.tsv", m.load / "m" / source.shards[0].name):
+            first = file.read_bytes()
+            assert requests(m, lambda f=file: f.read_bytes()) < FEW, file
+            assert file.read_bytes() == first
+
+
 if __name__ == "__main__":
     tmtest.main(globals())
