@@ -67,6 +67,7 @@ void *tm_plan_scratch(tm_plan *plan, size_t bytes)
 
 int tm_plan_fetch(tm_plan *plan, tm_blob *leaf, uint64_t off, size_t len, void *dst)
 {
+    assert(plan->read && len > 0);
     assert(leaf->ops->fetch_now && tm_range_ok(off, len, leaf->size));
     tm_fetch *fetch = tm_plan_scratch(plan, sizeof(*fetch));
     if (!fetch)
@@ -84,6 +85,7 @@ int tm_plan_fetch(tm_plan *plan, tm_blob *leaf, uint64_t off, size_t len, void *
 
 int tm_plan_run(tm_plan *plan, tm_run_fn *fn, const void *args, size_t args_bytes)
 {
+    assert(fn);
     tm_run *run = tm_plan_scratch(plan, sizeof(*run));
     void *copy = tm_plan_scratch(plan, args_bytes);
     if (!run || !copy)
@@ -99,6 +101,7 @@ int tm_plan_run(tm_plan *plan, tm_run_fn *fn, const void *args, size_t args_byte
 
 int tm_plan_wait(tm_plan *plan, tm_shared *shared)
 {
+    assert(shared);
     tm_wait *wait = tm_plan_scratch(plan, sizeof(*wait));
     if (!wait)
         return tm_fail(plan->req, ENOMEM, "out of memory");

@@ -34,6 +34,7 @@ static box_tensor *as_box(tm_tensor *tensor)
 static uint64_t run_start(const box_tensor *self, uint64_t run)
 {
     uint64_t at = self->base;
+    assert(run * self->run_elems < self->tensor.elems);
     for (size_t i = self->axes; i-- > 0;) {
         at += run % self->counts[i] * self->strides[i];
         run /= self->counts[i];

@@ -42,6 +42,7 @@ uint64_t tm_scaling_count(const uint64_t *dims, size_t rank, uint64_t block_rows
 /* The scale of element AT. */
 static uint64_t scale_at(const scaled_tensor *self, uint64_t at)
 {
+    assert(at < self->tensor.elems);
     uint64_t row = at / self->cols, col = at % self->cols;
     uint64_t plane = row / self->rows;
     row %= self->rows;

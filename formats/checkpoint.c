@@ -96,8 +96,9 @@ static int read_header(opening *o, tm_model_file *file)
     if (rc == 0) {
         blob_source ctx = {o->params->sched, file->blob};
         tm_byte_source src = byte_source(file->name, &ctx);
-        rc = tm_safetensors_read(&src, o->model->file_count - 1, &o->model->table,
-                                 &o->model->metadata, &o->model->diag, &req, &header);
+        tm_safetensors_sink sink = {&o->model->table, &o->model->metadata, &o->model->diag,
+                                    o->model->file_count - 1};
+        rc = tm_safetensors_read(&src, &sink, &req, &header);
     }
     TM_TRY(pass_fatal(o, rc, &req));
     file->damaged = rc < 0;
@@ -115,6 +116,7 @@ static int add_weight_file(opening *o, const char *name)
 
 static uint32_t tensors_mapped_to(const tm_shard_index *index, uint32_t file)
 {
+    assert(file < index->file_count);
     uint32_t n = 0;
     for (uint32_t i = 0; i < index->entry_count; i++)
         n += index->entries[i].file == file;
@@ -197,6 +199,7 @@ static bool same_name(const tm_tensor_table *t, const tm_tensor_row *a, const tm
 static tm_tensor_row choose_row(opening *o, uint32_t first, uint32_t end)
 {
     const tm_tensor_table *t = &o->model->table;
+    assert(first < end && end <= t->count);
     tm_tensor_row chosen = t->rows[first];
     uint32_t mapped;
     const char *name = tm_row_name(t, &chosen);

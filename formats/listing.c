@@ -117,6 +117,7 @@ static int list_name(tm_listing *listing, int dirfd, const char *prefix, const c
 
 static int list_dir(tm_listing *listing, const char *prefix, const ancestor *up, tm_req *req)
 {
+    assert(up->depth_left >= 0);
     TM_AUTO_FREE char *path = tm_listing_path(listing, prefix);
     if (!path)
         return tm_fail(req, ENOMEM, "out of memory");
@@ -210,6 +211,7 @@ static char *resolve_cache(const char *path)
 static int read_file(tm_listing *listing, const struct stat *st, tm_req *req)
 {
     char *slash = strrchr(listing->root, '/');
+    assert(slash); /* the root is absolute */
     char *name = strdup(slash + 1);
     if (!name)
         return tm_fail(req, ENOMEM, "out of memory");

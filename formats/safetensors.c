@@ -292,18 +292,18 @@ static int check_rows(reader *r, bool sizes_fit)
     return -EBADMSG;
 }
 
-int tm_safetensors_read(const tm_byte_source *src, uint32_t file, tm_tensor_table *table,
-                        tm_metadata *meta, tm_diag *diag, tm_req *req, tm_safetensors *ret)
+int tm_safetensors_read(const tm_byte_source *src, const tm_safetensors_sink *sink, tm_req *req,
+                        tm_safetensors *ret)
 {
     reader r = {
         .src = src,
-        .table = table,
-        .meta = meta,
-        .diag = diag,
+        .table = sink->table,
+        .meta = sink->meta,
+        .diag = sink->diag,
         .req = req,
-        .file = file,
-        .first_row = table->count,
-        .first_pair = meta->count,
+        .file = sink->file,
+        .first_row = sink->table->count,
+        .first_pair = sink->meta->count,
     };
     uint32_t wrong_sizes;
     *ret = (tm_safetensors){0};
@@ -313,8 +313,8 @@ int tm_safetensors_read(const tm_byte_source *src, uint32_t file, tm_tensor_tabl
     int rc = check_rows(&r, wrong_sizes == 0);
     ret->rows_valid = rc == 0 || rc == -EBADMSG;
     if (!ret->rows_valid) {
-        tm_tensor_table_truncate(table, r.first_row);
-        tm_metadata_truncate(meta, r.first_pair);
+        tm_tensor_table_truncate(r.table, r.first_row);
+        tm_metadata_truncate(r.meta, r.first_pair);
     }
     return rc;
 }

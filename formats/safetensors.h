@@ -20,9 +20,17 @@ typedef struct tm_safetensors {
     bool rows_valid;       /* the header itself could be read: rows were added */
 } tm_safetensors;
 
+/* Where the parser puts what it reads. */
+typedef struct tm_safetensors_sink {
+    tm_tensor_table *table;
+    tm_metadata *meta;
+    tm_diag *diag;
+    uint32_t file; /* of the rows */
+} tm_safetensors_sink;
+
 /*
- * Reads the header of SRC and appends its tensors to TABLE (begin counted from the start of the
- * file) with row.file = FILE, and its metadata to META.
+ * Reads the header of SRC and appends its tensors to the table of SINK (begin counted from the
+ * start of the file) and its metadata.
  *
  * 0: a good file. -EBADMSG: a malformed one, with the reason as a TM_DAMAGE line in DIAG (every
  * line starts with SRC's name). Then the rows are kept and marked TM_ROW_REFUSED where the header
@@ -31,8 +39,7 @@ typedef struct tm_safetensors {
  * TABLE and META are as before. -EIO, -ENOMEM, -EINTR, …: the read failed, words in REQ, TABLE and
  * META as before. Unusual but harmless things are TM_WARNING lines.
  */
-TM_MUST_CHECK int tm_safetensors_read(const tm_byte_source *src, uint32_t file,
-                                      tm_tensor_table *table, tm_metadata *meta, tm_diag *diag,
+TM_MUST_CHECK int tm_safetensors_read(const tm_byte_source *src, const tm_safetensors_sink *sink,
                                       tm_req *req, tm_safetensors *ret);
 
 #endif

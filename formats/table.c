@@ -17,7 +17,8 @@ struct tm_table {
 int tm_table_new(const tm_table_params *params, tm_table **ret)
 {
     uint64_t steps = params->rows / STEP + 1;
-    tm_table *table = malloc(sizeof(*table) + steps * sizeof(table->starts[0]));
+    assert(params->row_text && params->header);
+    tm_table *table = calloc(1, sizeof(*table) + steps * sizeof(table->starts[0]));
     if (!table)
         return -ENOMEM;
     atomic_init(&table->refs, 1);
@@ -32,6 +33,7 @@ int tm_table_new(const tm_table_params *params, tm_table **ret)
     if (params->rows % STEP == 0)
         table->starts[params->rows / STEP] = at;
     table->size = at;
+    assert(table->size >= table->header_len);
     *ret = table;
     return 0;
 }
@@ -94,6 +96,7 @@ static int run_render(void *args, tm_req *req)
 {
     render_args *a = args;
     const tm_table_params *p = &a->table->params;
+    assert(tm_range_ok(a->off, a->len, a->table->size));
     window w = {a->dst, a->off, a->off + a->len, 0};
     char stack[4096];
     put(&w, p->header, a->table->header_len);

@@ -30,6 +30,7 @@ static void put_dictionary(npy_header *h, tm_dtype dtype, const uint64_t *dims, 
 {
     char number[24];
     put(h, "{'descr': '");
+    assert(tm_dtype_get(dtype)->descr);
     put(h, tm_dtype_get(dtype)->descr);
     put(h, "', 'fortran_order': False, 'shape': (");
     for (size_t i = 0; i < rank; i++) {
@@ -43,6 +44,7 @@ static void put_dictionary(npy_header *h, tm_dtype dtype, const uint64_t *dims, 
 /* The whole header's length for a dictionary of LEN bytes, padding and LF included. */
 static size_t header_len(size_t len, bool *ret_long)
 {
+    assert(NPY_MAGIC_LEN < NPY_ALIGN);
     size_t total = (NPY_MAGIC_LEN + 2 + len + 1 + NPY_ALIGN - 1) / NPY_ALIGN * NPY_ALIGN;
     *ret_long = total - NPY_MAGIC_LEN - 2 > UINT16_MAX;
     if (*ret_long)
@@ -67,6 +69,7 @@ static int make_header(tm_dtype dtype, const uint64_t *dims, size_t rank, tm_blo
     memcpy(bytes + NPY_MAGIC_LEN, &rest, prefix - NPY_MAGIC_LEN);
     h = (npy_header){bytes + prefix, 0};
     put_dictionary(&h, dtype, dims, rank);
+    assert(prefix + h.len < total);
     return tm_blob_mem_take(bytes, total, ret);
 }
 
@@ -115,6 +118,7 @@ static int elems_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, ui
 {
     elems_blob *self = TM_CONTAINER(blob, elems_blob, blob);
     size_t width = self->elem_bytes;
+    assert(width > 0 && len > 0);
     uint64_t first = off / width, end = (off + len - 1) / width + 1;
     bool whole = off % width == 0 && len % width == 0 && (uintptr_t)dst % width == 0;
     if (whole)
@@ -203,6 +207,7 @@ static int run_value(void *args, tm_req *req)
     if (n < 0)
         return tm_fail(req, -n, "%s values have no text", tm_dtype_get(a->dtype)->name);
     snprintf(file, sizeof(file), "%24.*s\n", n, text);
+    assert(tm_range_ok(a->off, a->len, TM_VALUE_FILE_BYTES));
     memcpy(a->dst, file + a->off, a->len);
     return 0;
 }

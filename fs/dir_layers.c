@@ -7,6 +7,7 @@
 
 static const tm_structure *structure_of(const tm_node *node)
 {
+    assert(node->mounted && node->mounted->model);
     return &node->mounted->model->structure;
 }
 
@@ -17,6 +18,7 @@ static const tm_tensor_table *table_of(const tm_node *node)
 
 static const tm_layer *layer_of(const tm_node *node)
 {
+    assert(node->item < structure_of(node)->layer_count);
     return &structure_of(node)->layers[node->item];
 }
 
@@ -42,6 +44,7 @@ static int layer_digits(const tm_structure *s)
 
 static void padded(int32_t number, int digits, char ret[NUMBER_MAX])
 {
+    assert(number >= 0 && digits < NUMBER_MAX);
     char text[NUMBER_MAX];
     int len = snprintf(text, sizeof(text), "%d", number);
     int zeros = digits > len ? digits - len : 0;
@@ -209,6 +212,7 @@ static bool expert_child(const tm_node *node, uint32_t row, char file[TM_FILE_NA
 
 static int32_t expert_at(const tm_node *node, uint32_t i)
 {
+    assert(i < structure_of(node)->order_count);
     return tm_row_place(table_of(node), structure_of(node)->order[i]).expert;
 }
 

@@ -7,6 +7,7 @@
 
 static const tm_entry *entry_of(const tm_node *node)
 {
+    assert(node->mounted && node->item < node->mounted->listing.count);
     return &node->mounted->listing.entries[node->item];
 }
 

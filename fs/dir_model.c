@@ -93,6 +93,7 @@ static int files_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
 static void render(const tm_node *node, const char *fingerprint, tm_text *text)
 {
     const tm_mounted *m = node->mounted;
+    assert(m && m->model);
     tm_described described = {m->name, m->model, fingerprint};
     if (node->kind == TM_KIND_STATE)
         tm_text_printf(text, "%s\n", tm_describe_state(m->model));
@@ -199,6 +200,7 @@ static int model_json_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob 
 /* The table, referenced; measured once. */
 static int tensors_table(tm_mounted *m, tm_req *req, tm_table **ret)
 {
+    assert(m->model);
     pthread_mutex_lock(&m->lock);
     int rc = m->tensors_tsv ? 0 : tm_table_of_tensors(m->model, &m->tensors_tsv);
     if (rc == 0)
@@ -269,6 +271,7 @@ static int tensors_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 static int tied_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
 {
     (void)fs;
+    assert(node->item < node->mounted->model->table.count);
     *ret = tm_tensor_link(&node->mounted->model->table, node->item, 0, "");
     return *ret ? 0 : out_of_memory(req);
 }

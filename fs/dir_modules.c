@@ -12,6 +12,7 @@
 
 static const tm_tensor_table *table_of(const tm_node *node)
 {
+    assert(node->mounted && node->mounted->model);
     return &node->mounted->model->table;
 }
 
@@ -59,6 +60,7 @@ static module module_of(const tm_node *node)
     module m = {.table = table, .prefix = "", .end = table->count};
     if (node->kind == TM_KIND_MODULES)
         return m;
+    assert(node->item < table->count && node->sub > 0);
     const tm_tensor_row *row = &table->rows[node->item];
     for (unsigned i = 0; i < node->sub; i++)
         m.len = component_end(table, row, m.len, i) + 1;
@@ -78,6 +80,7 @@ typedef struct child {
 
 static void child_at(const tm_node *dir, const module *m, uint32_t row, child *ret)
 {
+    assert(row >= m->first && row < m->end);
     const tm_tensor_row *r = &m->table->rows[row];
     size_t end = component_end(m->table, r, m->len, m->components);
     tm_name_to_file(tm_row_name(m->table, r) + m->len, end - m->len, ret->file);

@@ -20,11 +20,13 @@ static int out_of_memory(tm_req *req)
 
 static const tm_model *model_of(const tm_node *node)
 {
+    assert(node->mounted && node->mounted->model);
     return node->mounted->model;
 }
 
 static const tm_tensor_row *row_of(const tm_node *node)
 {
+    assert(node->item < model_of(node)->table.count);
     return &model_of(node)->table.rows[node->item];
 }
 
@@ -32,6 +34,7 @@ static const tm_tensor_row *row_of(const tm_node *node)
 static const uint64_t *dims_of(const tm_node *node, size_t *ret_rank)
 {
     const tm_tensor_row *row = row_of(node);
+    assert(node->sub == 0 || row->rank > 0);
     *ret_rank = row->rank - (node->sub > 0);
     return tm_row_dims(&model_of(node)->table, row) + (node->sub > 0);
 }
@@ -257,6 +260,7 @@ static int stem_of(const char *name, tm_req *req, char **ret)
 /* The axis that rows/ or cols/ takes an index of. */
 static size_t axis_of(tm_kind kind, size_t rank)
 {
+    assert(rank > 0);
     return kind == TM_KIND_ROW || kind == TM_KIND_ROWS_DIR ? 0 : rank - 1;
 }
 

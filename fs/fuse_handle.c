@@ -133,6 +133,7 @@ void tm_reads_begin(tm_reads *reads)
 void tm_reads_end(tm_reads *reads)
 {
     pthread_mutex_lock(&reads->lock);
+    assert(reads->count > 0);
     if (--reads->count == 0)
         pthread_cond_broadcast(&reads->none);
     pthread_mutex_unlock(&reads->lock);
@@ -188,6 +189,7 @@ static void on_interrupt(fuse_req_t req, void *data)
 static int start_read(tm_handle *handle, fuse_req_t req, uint64_t off, size_t len)
 {
     const tm_handle_params *p = &handle->params;
+    assert(tm_range_ok(off, len, p->file.blob->size));
     reading *r = TM_NEW(reading);
     if (!r)
         return -ENOMEM;

@@ -80,6 +80,7 @@ static window *find_window(tm_mapped *mapped, tm_file *file, int fd, uint64_t nu
         return NULL;
     unmap(oldest);
     uint64_t off = number * WINDOW_BYTES;
+    assert(off < tm_file_identity_of(file)->size);
     uint64_t len = tm_min_u64(tm_file_identity_of(file)->size - off, WINDOW_BYTES + OVERLAP);
     void *bytes = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, (off_t)off);
     if (bytes == MAP_FAILED)
@@ -103,6 +104,7 @@ static window *use_window(tm_mapped *mapped, tm_file *file, int fd, uint64_t num
 static void leave_window(tm_mapped *mapped, window *w)
 {
     pthread_mutex_lock(&mapped->lock);
+    assert(w->users > 0);
     w->users--;
     pthread_mutex_unlock(&mapped->lock);
 }

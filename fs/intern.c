@@ -197,6 +197,7 @@ void tm_intern_release(tm_interned *e)
 void tm_intern_looked_up(tm_interned *e)
 {
     pthread_mutex_lock(&e->intern->lock);
+    assert(e->users > 0);
     e->lookups++;
     pthread_mutex_unlock(&e->intern->lock);
 }

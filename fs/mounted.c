@@ -65,6 +65,7 @@ static int compare_member(const void *key, const void *member)
 
 tm_member *tm_mounted_member(tm_mounted *m, const char *name)
 {
+    assert(!m->is_collection || !m->model);
     if (!m->is_collection)
         return NULL;
     return bsearch(name, m->members, m->member_count, sizeof(*m->members), compare_member);

@@ -61,6 +61,7 @@ static int new_serial(tm_session *s, tm_req *req, uint32_t *ret)
 /* The lock is held. */
 static void forget_serials(tm_session *s, const tm_mounted *m)
 {
+    assert(m->serial < s->serial_count);
     s->by_serial[m->serial] = NULL;
     for (uint32_t i = 0; i < m->member_count; i++)
         if (m->members[i].opened)
@@ -301,6 +302,7 @@ static int open_member(tm_session *s, tm_mounted *collection, tm_member *member,
 int tm_session_member(tm_session *s, tm_mounted *collection, const char *name, tm_req *req,
                       tm_mounted **ret)
 {
+    assert(collection->is_collection);
     tm_member *member = tm_mounted_member(collection, name);
     if (!member)
         return -ENOENT;

@@ -4,6 +4,7 @@
 
 void tm_tensor_file(const tm_tensor_table *table, uint32_t row, char ret[TM_FILE_NAME_MAX + 1])
 {
+    assert(row < table->count);
     const tm_tensor_row *r = &table->rows[row];
     tm_name_to_file(tm_row_name(table, r), r->name_len, ret);
 }
@@ -46,7 +47,7 @@ bool tm_tensor_by_file(const tm_tensor_table *table, const char *file, uint32_t 
 char *tm_link_up(unsigned up, const char *rest)
 {
     size_t len = strlen(rest);
-    char *link = malloc(3 * (size_t)up + len + 1);
+    char *link = tm_new_array(3 * (size_t)up + len + 1, 1);
     if (!link)
         return NULL;
     for (unsigned i = 0; i < up; i++)

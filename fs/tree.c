@@ -26,6 +26,7 @@ static bool is_interned(tm_kind kind)
 
 static uint64_t make_ino(uint32_t serial, tm_kind kind, uint64_t rest)
 {
+    assert(rest >> KIND_SHIFT == 0 && kind < TM_KIND_COUNT);
     return (uint64_t)serial << SERIAL_SHIFT | (uint64_t)kind << KIND_SHIFT | rest;
 }
 

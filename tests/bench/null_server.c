@@ -206,18 +206,6 @@ static void null_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
     fuse_reply_buf(req, buffer, n < BUFFER_BYTES ? n : BUFFER_BYTES);
 }
 
-/* Adds one entry to the reply; false where it does not fit. */
-static bool add_child(fuse_req_t req, char *at, size_t *left, const char *name,
-                      const struct fuse_entry_param *entry, uint64_t next, bool plus)
-{
-    size_t need = plus ? fuse_add_direntry_plus(req, at, *left, name, entry, (off_t)next)
-                       : fuse_add_direntry(req, at, *left, name, &entry->attr, (off_t)next);
-    if (need > *left)
-        return false;
-    *left -= need;
-    return true;
-}
-
 static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
     char *reply = malloc(size);
@@ -233,8 +221,13 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
         if (!child)
             break;
         fill_entry(child, &entry);
-        if (!add_child(req, reply + size - left, &left, name, &entry, at + 1, plus))
+        char *end = reply + size - left;
+        off_t next = (off_t)(at + 1);
+        size_t need = plus ? fuse_add_direntry_plus(req, end, left, name, &entry, next)
+                           : fuse_add_direntry(req, end, left, name, &entry.attr, next);
+        if (need > left)
             break;
+        left -= need;
     }
     fuse_reply_buf(req, reply, size - left);
     free(reply);

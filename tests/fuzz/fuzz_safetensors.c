@@ -65,7 +65,8 @@ static void check_file(const uint8_t *data, size_t size)
     tm_metadata_init(&meta);
     tm_diag_init(&diag);
     tm_req_init(&req, TM_LANE_VISIBLE);
-    int rc = tm_safetensors_read(&src, 3, &table, &meta, &diag, &req, &result);
+    tm_safetensors_sink sink = {&table, &meta, &diag, 3};
+    int rc = tm_safetensors_read(&src, &sink, &req, &result);
     require(rc == 0 || rc == -EBADMSG);
     require(diag.damaged == (rc == -EBADMSG));
     require(result.rows_valid || (table.count == 0 && meta.count == 0));

@@ -233,9 +233,10 @@ def every_dtype(path, seed=4):
     return write_checkpoint(path, tensors)
 
 
-ODD_NAMES = ["", ".", "..", "...", ".hidden", "a/b", "/etc/passwd", "100%", "%2F", "a b", "tab\there",
-             "new\nline", "del\x7f", "üñí", "emoji\U0001F600", "a:b", "*", "'\"\\", "-n", "~",
-             "q.weight", "q.weight.absmax", "q.weight.quant_map", "CON", "UPPER", "upper"]
+ODD_NAMES = ["", ".", "..", "...", ".hidden", "a/b", "/etc/passwd", "100%", "%2F", "a b",
+             "tab\there", "new\nline", "del\x7f", "üñí", "emoji\U0001F600", "a:b", "*", "'\"\\",
+             "-n", "~", "q.weight", "q.weight.absmax", "q.weight.quant_map", "CON", "UPPER",
+             "upper"]
 
 
 def odd_names(path, seed=5):
@@ -269,7 +270,7 @@ def blocks_expanded(scale, block, shape):
 
 
 def fp8_block(path, *, block=(128, 128), scale_dtype="F32", shards=1, seed=7):
-    """DeepSeek's and Qwen's FP8: weight_scale_inv multiplies blocks; a 3-d weight; partial blocks."""
+    """DeepSeek's and Qwen's FP8: weight_scale_inv multiplies blocks, partial ones too."""
     rng = np.random.default_rng(seed)
     tensors, expected = {}, {}
     weights = {"model.layers.0.self_attn.q_proj.weight": (200, 300),

@@ -219,7 +219,8 @@ class Mount:
         check_sanitizers()
 
     def _force(self):
-        subprocess.run(["fusermount3", "-uz", str(self.path)], check=False)
+        if str(self.path) in mount_points():
+            subprocess.run(["fusermount3", "-uz", str(self.path)], check=False)
         if self.pid and daemon_pid(self.path) == self.pid:
             os.kill(self.pid, signal.SIGKILL)
 

@@ -127,7 +127,8 @@ static bool read_header(const char *text, size_t len, uint64_t fail, int good)
     tm_req_init(&req, TM_LANE_VISIBLE);
     allocations = 0;
     failing = fail;
-    int rc = tm_safetensors_read(&src, 0, &table, &meta, &diag, &req, &result);
+    tm_safetensors_sink sink = {&table, &meta, &diag, 0};
+    int rc = tm_safetensors_read(&src, &sink, &req, &result);
     if (rc == good)
         rc = tm_tensor_table_seal(&table) ? -ENOMEM : good;
     bool through = allocations < fail;

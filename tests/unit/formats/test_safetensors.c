@@ -58,7 +58,8 @@ static int read_file(fixture *f, uint32_t file)
 {
     f->file = (memory_file){.bytes = f->bytes, .len = f->len};
     tm_byte_source src = memory_source(&f->file, "f", f->size);
-    return tm_safetensors_read(&src, file, &f->table, &f->meta, &f->diag, &f->req, &f->result);
+    tm_safetensors_sink sink = {&f->table, &f->meta, &f->diag, file};
+    return tm_safetensors_read(&src, &sink, &f->req, &f->result);
 }
 
 static int read_json(fixture *f, const char *json, uint64_t data_bytes)
@@ -304,8 +305,8 @@ static void test_a_header_of_exactly_the_limit_is_read(void **state)
     fixture f;
     begin(&f);
     tm_byte_source src = {.name = "f", .size = 8u + TM_SAFETENSORS_HEADER_MAX, .read = read_spaces};
-    assert_int_equal(tm_safetensors_read(&src, 0, &f.table, &f.meta, &f.diag, &f.req, &f.result),
-                     0);
+    tm_safetensors_sink sink = {&f.table, &f.meta, &f.diag, 0};
+    assert_int_equal(tm_safetensors_read(&src, &sink, &f.req, &f.result), 0);
     assert_int_equal(f.result.header_bytes, 100000008);
     assert_int_equal(f.diag.count, 0);
     end(&f);
