@@ -72,6 +72,8 @@ void tm_blob_unhold(tm_blob *blob);
 TM_MUST_CHECK int tm_blob_mem_new(const void *bytes, size_t len, tm_blob **ret);
 /* BYTES are malloc'ed; the blob takes them, on failure too. */
 TM_MUST_CHECK int tm_blob_mem_take(void *bytes, size_t len, tm_blob **ret);
+/* Whether BLOB is one of these two: reading it never waits. */
+bool tm_blob_in_memory(const tm_blob *blob);
 /* Bytes [off, off + len) of BLOB. */
 TM_MUST_CHECK int tm_blob_slice_new(tm_blob *blob, uint64_t off, uint64_t len, tm_blob **ret);
 /* PARTS one after the other. */

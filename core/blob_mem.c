@@ -42,3 +42,8 @@ int tm_blob_mem_new(const void *bytes, size_t len, tm_blob **ret)
         memcpy(copy, bytes, len);
     return tm_blob_mem_take(copy, len, ret);
 }
+
+bool tm_blob_in_memory(const tm_blob *blob)
+{
+    return blob->ops == &mem_ops;
+}

@@ -49,19 +49,6 @@ int tm_log_new(const char *to, tm_log **ret)
     return 0;
 }
 
-void tm_log_free(tm_log *log)
-{
-    if (!log)
-        return;
-    for (unsigned i = 0; i < TM_LOG_LINES; i++)
-        free(log->lines[i]);
-    tm_closep(&log->fd);
-    if (log->to_syslog)
-        closelog();
-    pthread_mutex_destroy(&log->lock);
-    free(log);
-}
-
 /* "2026-11-30T12:34:56Z warning: words\n", malloc'ed. */
 static char *format_line(tm_log_level level, const char *text)
 {
@@ -102,6 +89,20 @@ static void emit_repeats(tm_log *log)
     emit(log, TM_LOG_INFO, text);
 }
 
+void tm_log_free(tm_log *log)
+{
+    if (!log)
+        return;
+    emit_repeats(log);
+    for (unsigned i = 0; i < TM_LOG_LINES; i++)
+        free(log->lines[i]);
+    tm_closep(&log->fd);
+    if (log->to_syslog)
+        closelog();
+    pthread_mutex_destroy(&log->lock);
+    free(log);
+}
+
 void tm_log_add(tm_log *log, tm_log_level level, const char *fmt, ...)
 {
     char text[TM_LOG_LINE_MAX];
@@ -113,7 +114,7 @@ void tm_log_add(tm_log *log, tm_log_level level, const char *fmt, ...)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
     pthread_mutex_lock(&log->lock);
-    if (strcmp(text, log->last) == 0) {
+    if (log->count > 0 && strcmp(text, log->last) == 0) {
         log->repeats++;
     } else {
         emit_repeats(log);

@@ -119,14 +119,15 @@ int tm_model_check_values(const tm_model *model, uint32_t row, tm_req *req)
     if (part && part->kind == TM_PART_PACKED)
         return tm_fail(
             req, EOPNOTSUPP,
-            "tensor '%s' holds codes of a %s weight, which cannot be decoded; its stored "
+            "%s: tensor '%s' holds codes of a %s weight, which cannot be decoded; its stored "
             "bytes are in raw",
-            shown_name(model, row, name), part->scheme);
+            model->files[r->file].name, shown_name(model, row, name), part->scheme);
     if (tm_dtype_get(r->dtype)->is_opaque)
         return tm_fail(req, EOPNOTSUPP,
-                       "tensor '%s' is %s, whose packing no specification fixes; its stored bytes "
-                       "are in raw",
-                       shown_name(model, row, name), tm_dtype_get(r->dtype)->name);
+                       "%s: tensor '%s' is %s, whose packing no specification fixes; its stored "
+                       "bytes are in raw",
+                       model->files[r->file].name, shown_name(model, row, name),
+                       tm_dtype_get(r->dtype)->name);
     return part ? check_bytes(model, part->scale_row, req) : 0;
 }
 

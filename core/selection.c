@@ -19,7 +19,8 @@ static bool next_field(fields *f, const char **ret, size_t *ret_len)
     return true;
 }
 
-/* A decimal number with an optional minus, in its shortest spelling only: one name per element. */
+/* A decimal number with an optional minus, in its shortest spelling only: one name per element.
+ * One too large for 64 bits is as good as the largest: it is past every dimension. */
 static bool parse_number(const char *text, size_t len, bool *ret_negative, uint64_t *ret)
 {
     bool negative = len > 0 && text[0] == '-';
@@ -31,7 +32,7 @@ static bool parse_number(const char *text, size_t len, bool *ret_negative, uint6
         if (text[i] < '0' || text[i] > '9')
             return false;
         if (tm_mul_overflow(v, 10, &v) || tm_add_overflow(v, (uint64_t)(text[i] - '0'), &v))
-            return false;
+            v = UINT64_MAX;
     }
     *ret_negative = negative;
     *ret = v;
@@ -54,8 +55,10 @@ int tm_selection_element(const char *text, size_t len, const uint64_t *dims, siz
                          uint64_t *ret_index)
 {
     if (rank == 0) {
+        if (len != 1 || text[0] != '0')
+            return -ENOENT;
         *ret_index = 0;
-        return len == 1 && text[0] == '0' ? 0 : -ENOENT;
+        return 0;
     }
     fields f = {text, text + len, true};
     uint64_t at = 0;
@@ -68,8 +71,10 @@ int tm_selection_element(const char *text, size_t len, const uint64_t *dims, siz
         TM_TRY(tm_selection_index(field, field_len, dims[axis], &index));
         at = at * dims[axis] + index;
     }
+    if (f.more)
+        return -ENOENT;
     *ret_index = at;
-    return f.more ? -ENOENT : 0;
+    return 0;
 }
 
 /* One bound of a range, cut to [0, dim]. */

@@ -158,7 +158,8 @@ static int box_init(box_tensor *self, tm_tensor *inner, const tm_range *ranges,
     else
         self->run_elems = 1;
     uint64_t elem_bytes = tm_dtype_get(inner->dtype)->bits / 8;
-    uint64_t window = tm_min_u64(WINDOW_BYTES / elem_bytes, WINDOW_RUNS * self->run_elems);
+    uint64_t run = tm_min_u64(self->run_elems, WINDOW_BYTES); /* their product does not overflow */
+    uint64_t window = tm_min_u64(WINDOW_BYTES / elem_bytes, WINDOW_RUNS * run);
     self->tensor.window = inner->window ? tm_min_u64(window, inner->window) : window;
     self->inner = tm_tensor_ref(inner);
     return 0;

@@ -122,7 +122,7 @@ int tm_tensor_scaled_new(const tm_scaling *scaling, tm_tensor **ret)
     self->block_cols = scaling->block_cols;
     self->grid_rows = div_up(self->rows, self->block_rows);
     self->grid_cols = div_up(self->cols, self->block_cols);
-    self->tensor.window = WINDOW_ELEMS;
+    self->tensor.window = codes->window ? tm_min_u64(codes->window, WINDOW_ELEMS) : WINDOW_ELEMS;
     self->codes = tm_tensor_ref(codes);
     self->scales = tm_tensor_ref(scaling->scales);
     *ret = &self->tensor;

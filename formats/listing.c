@@ -142,7 +142,7 @@ static int compare_entries(const void *a, const void *b)
 
 /* ---- The Hugging Face cache ---- */
 
-/* What refs/main of a cache folder says, "" where it says nothing. */
+/* The name of a snapshot that refs/main of a cache folder says, "" where it says none. */
 static void read_main_ref(const char *path, char ret[65])
 {
     TM_AUTO_FREE char *ref = NULL;
@@ -152,7 +152,9 @@ static void read_main_ref(const char *path, char ret[65])
     TM_AUTO_CLOSE int fd = open(ref, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd < 0 ? -1 : read(fd, ret, 64);
     ret[n > 0 ? n : 0] = '\0';
-    ret[strcspn(ret, "\r\n /")] = '\0';
+    ret[strcspn(ret, "\r\n ")] = '\0';
+    if (ret[0] == '.' || strchr(ret, '/'))
+        ret[0] = '\0';
 }
 
 /* The newest folder in DIR, malloc'ed; NULL where there is none. */
@@ -183,7 +185,8 @@ static bool is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* A cache folder stands for one of its snapshots; any other path for itself. Malloc'ed. */
+/* A cache folder stands for one of its snapshots; any other path for itself. PATH has no slash at
+ * its end. Malloc'ed. */
 static char *resolve_cache(const char *path)
 {
     TM_AUTO_FREE char *snapshots = NULL;
@@ -220,9 +223,18 @@ static int read_file(tm_listing *listing, const struct stat *st, tm_req *req)
     return add_entry(listing, name, st, req);
 }
 
+static char *without_last_slashes(const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return strndup(path, len);
+}
+
 static int read_listing(tm_listing *listing, const char *path, int depth, tm_req *req)
 {
-    TM_AUTO_FREE char *resolved = resolve_cache(path);
+    TM_AUTO_FREE char *given = without_last_slashes(path);
+    TM_AUTO_FREE char *resolved = given ? resolve_cache(given) : NULL;
     struct stat st;
     if (!resolved)
         return tm_fail(req, ENOMEM, "out of memory");
@@ -232,9 +244,6 @@ static int read_listing(tm_listing *listing, const char *path, int depth, tm_req
     char cwd[PATH_MAX] = "";
     if (resolved[0] != '/' && !getcwd(cwd, sizeof(cwd)))
         return tm_fail(req, errno, "the working directory: %s", strerror(errno));
-    size_t len = strlen(resolved);
-    while (len > 1 && resolved[len - 1] == '/')
-        resolved[--len] = '\0';
     if (asprintf(&listing->root, "%s%s%s", cwd, *cwd ? "/" : "", resolved) < 0) {
         listing->root = NULL;
         return tm_fail(req, ENOMEM, "out of memory");

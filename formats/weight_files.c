@@ -19,7 +19,8 @@ bool tm_weight_files_index(const tm_listing *listing, size_t *ret_entry)
         "diffusion_pytorch_model.safetensors.index.json",
     };
     for (size_t i = 0; i < TM_ARRAY_LEN(names); i++)
-        if (tm_listing_find(listing, names[i], strlen(names[i]), ret_entry))
+        if (tm_listing_find(listing, names[i], strlen(names[i]), ret_entry) &&
+            !listing->entries[*ret_entry].is_dir)
             return true;
     for (size_t i = 0; i < listing->count; i++) {
         const tm_entry *entry = &listing->entries[i];

@@ -43,7 +43,7 @@ int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *ha
         return 0;
     int id = 0;
     bool demanded = atomic_load(way) == TM_RAW_PASSTHROUGH;
-    if (fuse->passthrough) {
+    if (atomic_load(&fuse->passthrough)) {
         pthread_mutex_lock(&fuse->lock);
         id = use_backing(fuse, req, ino, fd);
         pthread_mutex_unlock(&fuse->lock);
@@ -55,7 +55,7 @@ int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *ha
         atomic_compare_exchange_strong(way, &undecided, TM_RAW_PASSTHROUGH);
         return 0;
     }
-    fuse->passthrough = false; /* refused once (no privilege): not asked for again */
+    atomic_store(&fuse->passthrough, false); /* refused (no privilege): not asked for again */
     atomic_compare_exchange_strong(way, &undecided,
                                    tm_mapped_allowed(fd) ? TM_RAW_MAPPED : TM_RAW_PREAD);
     return demanded ? -EOPNOTSUPP : 0;

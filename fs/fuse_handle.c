@@ -78,6 +78,11 @@ int tm_handle_fd(tm_handle *handle)
     return handle->fd;
 }
 
+const tm_open_file *tm_handle_file(const tm_handle *handle)
+{
+    return &handle->params.file;
+}
+
 int tm_handle_backing(const tm_handle *handle)
 {
     return handle->backing_id;

@@ -40,6 +40,7 @@ void tm_handle_flush(tm_handle *handle, pid_t pid);
 
 /* The local file that the handle's bytes are, as they are; -1 where there is none. */
 int tm_handle_fd(tm_handle *handle);
+const tm_open_file *tm_handle_file(const tm_handle *handle);
 int tm_handle_backing(const tm_handle *handle);
 void tm_handle_set_backing(tm_handle *handle, int backing_id);
 

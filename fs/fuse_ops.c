@@ -108,12 +108,18 @@ static struct stat stat_of(const tm_fuse *fuse, const tm_attr *attr)
     };
 }
 
+/* A folder's attributes stay even where its names do not: every path through it asks for them. */
+static double keep_attr(const tm_attr *attr)
+{
+    return attr->live && !S_ISDIR(attr->mode) ? 0 : KEEP_S;
+}
+
 static struct fuse_entry_param entry_of(const tm_fuse *fuse, const tm_attr *attr)
 {
     return (struct fuse_entry_param){
         .ino = attr->ino,
         .attr = stat_of(fuse, attr),
-        .attr_timeout = attr->live ? 0 : KEEP_S,
+        .attr_timeout = keep_attr(attr),
         .entry_timeout = KEEP_S,
     };
 }
@@ -167,7 +173,7 @@ static int run_getattr(const op *o, tm_req *req)
     tm_attr attr;
     TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
     struct stat st = stat_of(fuse, &attr);
-    tm_ignore(fuse_reply_attr(o->req, &st, attr.live ? 0 : KEEP_S));
+    tm_ignore(fuse_reply_attr(o->req, &st, keep_attr(&attr)));
     return 0;
 }
 
@@ -244,25 +250,35 @@ static int open_handle(const op *o, tm_req *req, tm_handle **ret)
     return tm_handle_new(&params, ret);
 }
 
+/* Only ctl takes writes. */
+static int check_write(const op *o, tm_req *req)
+{
+    tm_tree *tree = fuse_of(o->req)->tree;
+    tm_attr attr;
+    if ((o->fi.flags & O_ACCMODE) == O_RDONLY)
+        return 0;
+    TM_TRY(tree->ops->getattr(tree, o->ino, req, &attr));
+    return attr.mode & S_IWUSR ? 0 : -EROFS;
+}
+
 static int run_open(const op *o, tm_req *req)
 {
     tm_fuse *fuse = fuse_of(o->req);
     struct fuse_file_info fi = o->fi;
     tm_handle *handle;
-    tm_attr attr;
-    TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
-    if ((fi.flags & O_ACCMODE) != O_RDONLY && !(attr.mode & S_IWUSR))
-        return -EROFS;
+    TM_TRY(check_write(o, req));
     TM_TRY(open_handle(o, req, &handle));
     int rc = tm_backing_open(fuse, o->req, o->ino, handle, &fi);
     if (rc < 0) {
         tm_handle_free(handle);
         return tm_fail(req, -rc, "raw=passthrough: the kernel refuses it here");
     }
+    const tm_open_file *file = tm_handle_file(handle);
     fi.fh = (uintptr_t)handle;
-    fi.direct_io = attr.live;
+    fi.direct_io = file->live;
     /* The kernel refuses an open file that is both passed through and cached. */
-    fi.keep_cache = !attr.live && !tm_handle_backing(handle);
+    fi.keep_cache = !file->live && !tm_handle_backing(handle);
+    fi.noflush = tm_blob_in_memory(file->blob); /* no read of it is ever under way */
     if (fuse_reply_open(o->req, &fi) < 0) {
         tm_backing_close(fuse, o->req, o->ino, handle);
         tm_handle_free(handle);

@@ -11,7 +11,7 @@ struct tm_fuse {
     uint64_t timeout_ns;
     uid_t uid; /* the owner of everything */
     gid_t gid;
-    bool passthrough; /* the kernel offers it */
+    atomic_bool passthrough; /* the kernel offers it, and has not refused it yet */
 
     pthread_mutex_t lock; /* guards backings */
     struct tm_backing *backings;

@@ -3,6 +3,7 @@
 #include "tests/unit/core/engine.h"
 
 typedef struct planning {
+    tm_read *read; /* never looked into */
     tm_req req;
     tm_plan plan;
 } planning;
@@ -12,7 +13,8 @@ static planning *planning_new(void)
     planning *p = aligned_alloc(64, (sizeof(*p) + 63) / 64 * 64);
     assert_non_null(p);
     tm_req_init(&p->req, TM_LANE_VISIBLE);
-    tm_plan_init(&p->plan, NULL, &p->req);
+    p->read = (tm_read *)(void *)p;
+    tm_plan_init(&p->plan, p->read, &p->req);
     assert_ptr_equal(tm_plan_req(&p->plan), &p->req);
     return p;
 }
@@ -96,6 +98,7 @@ static void fetches_and_runs_stand_in_the_order_they_were_added(void **state)
         assert_ptr_equal(f->blob, &l->blob);
         assert_int_equal(f->off, n * 10);
         assert_int_equal(f->len, 10);
+        assert_ptr_equal(f->read, p->read);
         assert_ptr_equal(f->dst, dst + n * 10);
         assert_false(f->finished || f->withdrawn);
     }

@@ -84,7 +84,6 @@ static void a_product_of_dimensions_may_pass_2_64_on_its_way_to_zero(void **stat
 {
     (void)state;
     uint64_t dims[] = {UINT64_MAX, UINT64_MAX, 0, 7};
-    naive n = naive_new(TM_F32, (uint64_t[]){0}, 1);
     tm_blob *empty;
     tm_tensor *tensor;
     assert_int_equal(tm_blob_mem_new("", 0, &empty), 0);
@@ -93,7 +92,6 @@ static void a_product_of_dimensions_may_pass_2_64_on_its_way_to_zero(void **stat
     assert_int_equal(tensor->dims[0], UINT64_MAX);
     tm_tensor_unref(tensor);
     tm_blob_unref(empty);
-    naive_free(&n);
 }
 
 /* ---- Boxes ---- */
