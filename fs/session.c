@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/blob_http.h"
 #include "formats/fingerprint.h"
 
 enum {
@@ -133,6 +134,18 @@ char *tm_source_name(const char *source)
     return strndup(source + start, len - start);
 }
 
+/* "http://…", "hf://…", "s3://…": not a path. */
+static bool is_url(const char *source)
+{
+    const char *colon = strstr(source, "://");
+    if (!colon || colon == source)
+        return false;
+    for (const char *p = source; p < colon; p++)
+        if (!(*p >= 'a' && *p <= 'z') && !(*p >= '0' && *p <= '9') && *p != '+')
+            return false;
+    return true;
+}
+
 /* SOURCE from the root, links kept, malloc'ed. */
 static char *absolute_path(const char *source)
 {
@@ -201,6 +214,10 @@ int tm_session_add(tm_session *s, const char *name, const char *source, tm_req *
     if (!chosen)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_TRY(check_name(chosen, req));
+    if (is_url(source)) {
+        tm_blob *none;
+        return tm_blob_http_new(s->sched, source, req, &none);
+    }
     /* The daemon works elsewhere than where its user stands. */
     TM_AUTO_FREE char *path = absolute_path(source);
     if (!path)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "compute/vulkan.h"
+#include "core/blob_http.h"
 #include "fs/mount.h"
 #include "fs/version.h"
 #include "tools/cmd.h"
@@ -59,9 +61,15 @@ static int print_overview(void)
     return tm_close_stdout(TM_EXIT_GOOD);
 }
 
+static const char *yes(bool is)
+{
+    return is ? "yes" : "no";
+}
+
 static int print_version(void)
 {
-    printf("tmorph %s%s\n", TM_VERSION, tm_mount_is_built() ? "" : " (without mount)");
+    printf("tmorph %s\nmount: %s, http: %s, vulkan: %s\n", TM_VERSION, yes(tm_mount_is_built()),
+           yes(tm_blob_http_is_built()), yes(tm_vulkan_is_built()));
     return tm_close_stdout(TM_EXIT_GOOD);
 }
 

@@ -27,7 +27,7 @@ overview='usage: tmorph COMMAND [ARGUMENT ...]; '"'tmorph --help' lists commands
 
 said=$("$tmorph" --version)
 case $said in
-"tmorph $version" | "tmorph $version (without mount)") ;;
+"tmorph $version"$'\n'"mount: "*", http: no, vulkan: no") ;;
 *) fail "--version prints '$said', and meson.build says $version" ;;
 esac
 expect 0 "$said" '' "$tmorph" -V

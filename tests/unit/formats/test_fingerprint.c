@@ -1,0 +1,246 @@
+/* The fingerprint: what it is made of, to the byte, and what changes it. */
+#include "formats/fingerprint.h"
+
+#include <inttypes.h>
+
+#include "core/sched.h"
+#include "core/sha256.h"
+#include "formats/checkpoint.h"
+#include "tests/unit/fs/checkpoint_files.h"
+
+enum {
+    BLOCK = 4096,
+    BLOCKS = 16
+};
+
+static tm_sched *sched;
+static tm_file_set *file_set;
+
+static int begin(void **state)
+{
+    if (files_new(state) < 0 || tm_file_set_new(8, &file_set) < 0)
+        return -1;
+    return tm_sched_new(&(tm_sched_params){.workers = 2, .io = 2}, &sched);
+}
+
+static int end(void **state)
+{
+    tm_sched_free(sched);
+    tm_file_set_free(file_set);
+    return files_free(state);
+}
+
+/* ---- Models of bytes in memory ---- */
+
+typedef struct content {
+    const char *name;
+    uint8_t *bytes; /* NULL: missing */
+    uint64_t size, header;
+} content;
+
+static content content_of(const char *name, uint64_t size, uint64_t header)
+{
+    content c = {name, malloc(size + 1), size, header};
+    assert_non_null(c.bytes);
+    for (uint64_t i = 0; i < size; i++)
+        c.bytes[i] = (uint8_t)((i * 2654435761u) >> 13);
+    return c;
+}
+
+static tm_model *model_of(const content *contents, uint32_t count)
+{
+    tm_model *model;
+    assert_int_equal(tm_model_new(&model), 0);
+    model->files = tm_new_array(count, sizeof(*model->files));
+    assert_non_null(model->files);
+    for (uint32_t i = 0; i < count; i++) {
+        tm_model_file *file = &model->files[model->file_count++];
+        file->name = strdup(contents[i].name);
+        file->header_bytes = contents[i].header;
+        if (contents[i].bytes)
+            assert_int_equal(tm_blob_mem_new(contents[i].bytes, contents[i].size, &file->blob), 0);
+    }
+    return model;
+}
+
+static void fingerprint_of(const content *contents, uint32_t count, char ret[65])
+{
+    tm_req req;
+    tm_req_init(&req, TM_LANE_VISIBLE);
+    req.may_block = true;
+    tm_model *model = model_of(contents, count);
+    assert_int_equal(tm_fingerprint(sched, model, &req, ret), 0);
+    assert_int_equal(strlen(ret), 64);
+    assert_int_equal(strspn(ret, "0123456789abcdef"), 64);
+    tm_model_unref(model);
+}
+
+/* Where block I of a file begins, of those that are small enough for plain arithmetic. */
+static uint64_t block_at(uint64_t size, unsigned i)
+{
+    return (size - BLOCK) * i / (BLOCKS - 1);
+}
+
+/* The definition in formats/fingerprint.h, word by word. */
+static void defined_fingerprint(const content *contents, uint32_t count, char ret[65])
+{
+    tm_sha256 *sha;
+    char size[24];
+    assert_int_equal(tm_sha256_new(&sha), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const content *c = &contents[i];
+        tm_sha256_add(sha, c->name, strlen(c->name) + 1);
+        if (!c->bytes)
+            continue;
+        tm_sha256_add(sha, size, (size_t)snprintf(size, sizeof(size), "%" PRIu64, c->size) + 1);
+        if (c->size <= c->header + BLOCKS * BLOCK) {
+            tm_sha256_add(sha, c->bytes, c->size);
+            continue;
+        }
+        tm_sha256_add(sha, c->bytes, c->header);
+        for (unsigned k = 0; k < BLOCKS; k++)
+            tm_sha256_add(sha, c->bytes + block_at(c->size, k), BLOCK);
+    }
+    assert_int_equal(tm_sha256_hex(sha, ret), 0);
+    tm_sha256_freep(&sha);
+}
+
+static void the_fingerprint_is_what_its_definition_says(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t size, header;
+    } rows[] = {
+        {0, 0},           {1, 0},           {8, 8},            {4096, 100},      {65536, 0},
+        {65537, 0},       {65536 + 500, 500}, {65536 + 501, 500}, {200001, 1000}, {1000000, 300000},
+        {1000000, 999999}, {70000, 70000},   {100, 2000}, /* a header that the file does not have */
+    };
+    for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
+        content c = content_of("model.safetensors", rows[i].size, rows[i].header);
+        char got[65], expected[65];
+        fingerprint_of(&c, 1, got);
+        defined_fingerprint(&c, 1, expected);
+        assert_string_equal(got, expected);
+        free(c.bytes);
+    }
+}
+
+static void every_file_counts_in_its_order_and_a_missing_one_by_its_name(void **state)
+{
+    (void)state;
+    content both[] = {content_of("a.safetensors", 100000, 64), content_of("b.safetensors", 999, 8)};
+    content missing[] = {both[0], {.name = "b.safetensors"}};
+    content renamed[] = {both[0], {.name = "c.safetensors"}};
+    content turned[] = {both[1], both[0]};
+    const content *const lists[] = {both, missing, renamed, turned};
+    char seen[5][65];
+    for (size_t i = 0; i < TM_ARRAY_LEN(lists); i++) {
+        char expected[65];
+        fingerprint_of(lists[i], 2, seen[i]);
+        defined_fingerprint(lists[i], 2, expected);
+        assert_string_equal(seen[i], expected);
+    }
+    fingerprint_of(both, 1, seen[4]);
+    for (size_t i = 0; i < TM_ARRAY_LEN(seen); i++)
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(seen[i], seen[k]);
+    free(both[0].bytes);
+    free(both[1].bytes);
+}
+
+static void a_change_of_any_sampled_byte_of_the_size_or_the_name_changes_it(void **state)
+{
+    (void)state;
+    content c = content_of("model.safetensors", 300007, 1000);
+    char was[65], now[65];
+    fingerprint_of(&c, 1, was);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        uint64_t at_bytes[] = {block_at(c.size, i), block_at(c.size, i) + BLOCK - 1};
+        for (size_t k = 0; k < 2; k++) {
+            c.bytes[at_bytes[k]] ^= 1;
+            fingerprint_of(&c, 1, now);
+            c.bytes[at_bytes[k]] ^= 1;
+            assert_string_not_equal(now, was);
+        }
+    }
+    c.bytes[999] ^= 1;
+    fingerprint_of(&c, 1, now);
+    assert_string_not_equal(now, was);
+    c.bytes[999] ^= 1;
+    c.size--;
+    fingerprint_of(&c, 1, now);
+    assert_string_not_equal(now, was);
+    c.size++;
+    c.name = "model2.safetensors";
+    fingerprint_of(&c, 1, now);
+    assert_string_not_equal(now, was);
+    free(c.bytes);
+}
+
+static void bytes_that_are_not_sampled_do_not_count(void **state)
+{
+    (void)state;
+    content c = content_of("model.safetensors", 300007, 1000);
+    char was[65], now[65];
+    fingerprint_of(&c, 1, was);
+    for (unsigned i = 0; i + 1 < BLOCKS; i++) {
+        c.bytes[block_at(c.size, i) + BLOCK] ^= 1;
+        c.bytes[block_at(c.size, i + 1) - 1] ^= 1;
+    }
+    fingerprint_of(&c, 1, now);
+    assert_string_equal(now, was);
+    free(c.bytes);
+}
+
+/* ---- Checkpoints on disk ---- */
+
+static int open_fingerprint(const char *path, tm_req *req, char ret[65])
+{
+    tm_listing listing;
+    tm_model *model;
+    tm_req_init(req, TM_LANE_VISIBLE);
+    req->may_block = true;
+    assert_int_equal(tm_listing_read(path, TM_LISTING_DEPTH_MAX, req, &listing), 0);
+    tm_checkpoint_params params = {sched, file_set, &listing, path};
+    assert_int_equal(tm_checkpoint_open(&params, req, &model), 0);
+    tm_listing_done(&listing);
+    int rc = tm_fingerprint(sched, model, req, ret);
+    tm_model_unref(model);
+    return rc;
+}
+
+static void the_same_weights_have_one_fingerprint_wherever_they_lie(void **state)
+{
+    (void)state;
+    static const file_tensor tensors[] = {{.name = "a", .dtype = "F32", .shape = "200,300"},
+                                          {.name = "b", .dtype = "BF16", .shape = "64"}};
+    char folder[65], copy[65], cached[65], single[65], changed[65];
+    tm_req req;
+    write_safetensors(at("m/model.safetensors"), tensors, 2);
+    copy_file(at("m/model.safetensors"), at("elsewhere/model.safetensors"));
+    write_text(at("elsewhere/config.json"), "{\"model_type\": \"other\"}");
+    copy_file(at("m/model.safetensors"), at("models--o--n/blobs/0123"));
+    make_link("../../blobs/0123", at("models--o--n/snapshots/4567/model.safetensors"));
+    assert_int_equal(open_fingerprint(at("m"), &req, folder), 0);
+    assert_int_equal(open_fingerprint(at("elsewhere"), &req, copy), 0);
+    assert_int_equal(open_fingerprint(at("models--o--n"), &req, cached), 0);
+    assert_int_equal(open_fingerprint(at("m/model.safetensors"), &req, single), 0);
+    assert_string_equal(folder, copy);
+    assert_string_equal(folder, cached);
+    assert_string_equal(folder, single);
+    change_byte(at("elsewhere/model.safetensors"), 240000); /* in the last block */
+    assert_int_equal(open_fingerprint(at("elsewhere"), &req, changed), 0);
+    assert_string_not_equal(folder, changed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fingerprint_is_what_its_definition_says),
+        cmocka_unit_test(every_file_counts_in_its_order_and_a_missing_one_by_its_name),
+        cmocka_unit_test(a_change_of_any_sampled_byte_of_the_size_or_the_name_changes_it),
+        cmocka_unit_test(bytes_that_are_not_sampled_do_not_count),
+        cmocka_unit_test(the_same_weights_have_one_fingerprint_wherever_they_lie),
+    };
+    return cmocka_run_group_tests_name("fingerprint", tests, begin, end);
+}
