@@ -9,6 +9,7 @@
 
 enum {
     STREAM_SLACK = 4 << 20, /* how far from the last read's end a read still continues it */
+    STREAM_MIN = 1 << 20,   /* bytes that make a stream: a header is none */
     READ_AHEAD = 8 << 20,   /* what is asked for ahead of a stream */
 };
 
@@ -17,6 +18,7 @@ typedef struct file_blob {
     tm_file *file;
     tm_sched *sched;
     atomic_uint_fast64_t stream_end; /* of the last read that had to wait */
+    atomic_uint_fast64_t stream_len; /* of the reads that continued each other up to it */
     atomic_uint_fast64_t asked_end;  /* up to where the disk was asked ahead of it */
 } file_blob;
 
@@ -66,8 +68,8 @@ static int read_all(tm_file *file, int fd, tm_fetch *fetch, tm_req *req)
     return 0;
 }
 
-/* Several threads that read one descriptor look random to the kernel, which then reads nothing
- * ahead: a stream is noticed here and asked for. */
+/* Source files are opened for random access, so that one value does not cost the disk megabytes,
+ * and several threads that read one descriptor look random anyway: a stream is noticed here. */
 static void ask_ahead(file_blob *self, int fd, uint64_t off, uint64_t len)
 {
     uint64_t end = off + len;
@@ -75,7 +77,9 @@ static void ask_ahead(file_blob *self, int fd, uint64_t off, uint64_t len)
     uint64_t asked = atomic_load_explicit(&self->asked_end, memory_order_relaxed);
     bool continues = off + STREAM_SLACK >= last && off <= last + STREAM_SLACK;
     bool known = asked >= end && asked <= end + READ_AHEAD;
-    if (!continues || (known && asked - end > READ_AHEAD / 2))
+    uint64_t before = continues ? atomic_load_explicit(&self->stream_len, memory_order_relaxed) : 0;
+    atomic_store_explicit(&self->stream_len, before + len, memory_order_relaxed);
+    if (before < STREAM_MIN || (known && asked - end > READ_AHEAD / 2))
         return;
     uint64_t from = known ? asked : end;
     atomic_store_explicit(&self->asked_end, end + READ_AHEAD, memory_order_relaxed);

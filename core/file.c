@@ -179,6 +179,8 @@ static int open_current(tm_file *file, tm_req *req, int *ret_fd)
     tm_file_identity now = identity_of(&st);
     if (!same_identity(&now, &file->identity))
         return tm_fail(req, ESTALE, "%s: the file changed while it was mounted", file->path);
+    /* What is read ahead is for core/blob_file.c to say. */
+    tm_ignore(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM));
     *ret_fd = fd;
     fd = -1;
     return 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/blob_file.h"
+#include "core/order.h"
 #include "core/read.h"
 #include "formats/config.h"
 #include "formats/quant.h"
@@ -202,6 +203,7 @@ static tm_tensor_row choose_row(opening *o, uint32_t first, uint32_t end)
     assert(first < end && end <= t->count);
     tm_tensor_row chosen = t->rows[first];
     uint32_t mapped;
+    char words[TM_WORDS_NAME_MAX];
     const char *name = tm_row_name(t, &chosen);
     bool is_mapped = o->has_index && tm_shard_index_find(&o->index, name, chosen.name_len, &mapped);
     bool in_mapped = false;
@@ -214,20 +216,19 @@ static tm_tensor_row choose_row(opening *o, uint32_t first, uint32_t end)
     is_mapped = in_mapped;
     if (end - first == 1)
         return chosen;
+    tm_words_name(name, chosen.name_len, words);
     for (uint32_t i = first; i < end; i++) {
         const char *file = o->model->files[t->rows[i].file].name;
         if (t->rows[i].file == chosen.file)
             continue;
         if (is_mapped)
             tm_diag_add(&o->model->diag, TM_WARNING,
-                        "%s: tensor '%.*s' stands here too; the index maps it to %s", file,
-                        (int)tm_min_u64(chosen.name_len, 200), name,
+                        "%s: tensor '%s' stands here too; the index maps it to %s", file, words,
                         o->model->files[chosen.file].name);
         else
             tm_diag_add(&o->model->diag, TM_DAMAGE,
-                        "%s: tensor '%.*s' stands in %s too, and no index says which counts", file,
-                        (int)tm_min_u64(chosen.name_len, 200), name,
-                        o->model->files[chosen.file].name);
+                        "%s: tensor '%s' stands in %s too, and no index says which counts", file,
+                        words, o->model->files[chosen.file].name);
     }
     if (!is_mapped)
         chosen.flags |= TM_ROW_REFUSED;
@@ -251,7 +252,7 @@ static void compare_with_index(opening *o)
 {
     const tm_tensor_table *t = &o->model->table;
     uint32_t unlisted = 0, stale = 0, row, mapped;
-    const char *example = NULL;
+    char example[TM_WORDS_NAME_MAX];
     for (uint32_t i = 0; i < t->count; i++)
         unlisted += !tm_shard_index_find(&o->index, tm_row_name(t, &t->rows[i]),
                                          t->rows[i].name_len, &mapped);
@@ -260,17 +261,56 @@ static void compare_with_index(opening *o)
         const char *name = o->index.names + e->name_off;
         bool readable = !o->model->files[e->file].damaged;
         bool there = tm_tensor_table_find(t, name, e->name_len, &row);
-        if (readable && (!there || t->rows[row].file != e->file)) {
-            example = stale++ ? example : name;
-        }
+        if (!readable || (there && t->rows[row].file == e->file))
+            continue;
+        if (stale++ == 0)
+            tm_words_name(name, e->name_len, example);
     }
     if (unlisted)
         tm_diag_add(&o->model->diag, TM_WARNING,
                     "%u tensors stand in the shards, but not in the index", unlisted);
     if (stale)
         tm_diag_add(&o->model->diag, TM_WARNING,
-                    "the index maps %u tensors to shards that do not have them, such as '%.200s'",
+                    "the index maps %u tensors to shards that do not have them, such as '%s'",
                     stale, example);
+}
+
+/* ---- Metadata: every shard repeats what it says of all; the first to say it counts ---- */
+
+static int compare_keys(const void *ctx, uint32_t a, uint32_t b)
+{
+    const tm_metadata_pair *x = (const tm_metadata_pair *)ctx + a;
+    const tm_metadata_pair *y = (const tm_metadata_pair *)ctx + b;
+    return tm_name_cmp(x->key, x->key_len, y->key, y->key_len);
+}
+
+static void drop_pairs_without_value(tm_metadata *m)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->pairs[i].value)
+            m->pairs[kept++] = m->pairs[i];
+        else
+            free(m->pairs[i].key);
+    }
+    m->count = kept;
+}
+
+static int keep_first_metadata(opening *o)
+{
+    tm_metadata *m = &o->model->metadata;
+    TM_AUTO_FREE uint32_t *order = NULL;
+    if (o->model->file_count < 2 || m->count < 2)
+        return 0;
+    if (m->count > UINT32_MAX)
+        return tm_fail(o->req, EFBIG, "%s: too much metadata", o->params->source);
+    if (tm_order_new((uint32_t)m->count, compare_keys, m->pairs, &order) < 0)
+        return tm_fail(o->req, ENOMEM, "out of memory");
+    for (size_t i = 1; i < m->count; i++)
+        if (compare_keys(m->pairs, order[i - 1], order[i]) == 0)
+            free(TM_STEAL(m->pairs[order[i]].value));
+    drop_pairs_without_value(m);
+    return 0;
 }
 
 /* ---- What the folder says beside its weights ---- */
@@ -369,6 +409,7 @@ static int open_all(opening *o)
     keep_one_row_a_name(o);
     if (o->has_index)
         compare_with_index(o);
+    TM_TRY(keep_first_metadata(o));
     TM_TRY(read_config(o));
     TM_TRY(describe(o));
     if (tm_structure_build(&model->structure, &model->table) < 0)

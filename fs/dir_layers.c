@@ -56,16 +56,18 @@ static void padded(int32_t number, int digits, char ret[NUMBER_MAX])
 static bool parse_number(const char *text, int digits, int32_t *ret, bool *ret_padded)
 {
     size_t len = strlen(text);
-    int32_t v = 0;
-    if (len == 0 || len > 9)
+    int64_t v = 0;
+    if (len == 0 || len > 10)
         return false;
     for (size_t i = 0; i < len; i++) {
         if (text[i] < '0' || text[i] > '9')
             return false;
         v = v * 10 + (text[i] - '0');
     }
+    if (v > INT32_MAX)
+        return false;
     *ret_padded = len == (size_t)digits;
-    *ret = v;
+    *ret = (int32_t)v;
     return *ret_padded || text[0] != '0' || len == 1;
 }
 

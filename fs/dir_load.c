@@ -101,26 +101,15 @@ static int file_path(const tm_node *node, tm_req *req, char **ret)
     return *ret ? 0 : tm_fail(req, ENOMEM, "out of memory");
 }
 
-static bool same_file(const tm_file_identity *a, const tm_file_identity *b)
-{
-    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
-}
-
 static int file_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
-    TM_AUTO_FREE char *path = NULL;
-    tm_file *file = NULL;
+    tm_file *file;
     if (!req->may_block)
         return -EINPROGRESS;
-    TM_TRY(file_path(node, req, &path));
-    TM_TRY(tm_file_new(tm_session_files(fs->session), path, req, &file));
-    int rc = 0;
-    if (!same_file(tm_file_identity_of(file), &entry_of(node)->identity))
-        rc = tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
-    else if (tm_blob_file_new(fs->tree.sched, file, ret) < 0)
-        rc = tm_fail(req, ENOMEM, "out of memory");
+    TM_TRY(tm_mounted_file(node->mounted, tm_session_files(fs->session), node->item, req, &file));
+    int rc = tm_blob_file_new(fs->tree.sched, file, ret);
     tm_file_unref(file);
-    return rc;
+    return rc < 0 ? tm_fail(req, ENOMEM, "out of memory") : 0;
 }
 
 static int file_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)

@@ -97,9 +97,9 @@ static int module_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
     module m = module_of(node);
-    for (uint32_t row = (uint32_t)tm_max_u64(m.first, lister->at); row < m.end;) {
+    for (uint64_t row = tm_max_u64(m.first, lister->at); row < m.end;) {
         child c;
-        child_at(node, &m, row, &c);
+        child_at(node, &m, (uint32_t)row, &c);
         if (!tm_lister_add(lister, c.end - 1, c.file, &c.node))
             break;
         row = c.end;

@@ -38,27 +38,25 @@ int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *ha
                     struct fuse_file_info *fi)
 {
     int fd = tm_handle_fd(handle);
-    atomic_int *way = &fuse->tree->raw_way;
     if (fd < 0)
         return 0;
     int id = 0;
-    bool demanded = atomic_load(way) == TM_RAW_PASSTHROUGH;
     if (atomic_load(&fuse->passthrough)) {
         pthread_mutex_lock(&fuse->lock);
         id = use_backing(fuse, req, ino, fd);
         pthread_mutex_unlock(&fuse->lock);
+        if (id <= 0) {
+            /* Refused (a stacked filesystem, no privilege): not asked for again. */
+            atomic_store(&fuse->passthrough, false);
+            if (!fuse->demanded)
+                atomic_store(&fuse->tree->raw_way, TM_RAW_MAPPED);
+        }
     }
-    int undecided = TM_RAW_AUTO;
-    if (id > 0) {
-        tm_fuse_set_backing(fi, id);
-        tm_handle_set_backing(handle, id);
-        atomic_compare_exchange_strong(way, &undecided, TM_RAW_PASSTHROUGH);
-        return 0;
-    }
-    atomic_store(&fuse->passthrough, false); /* refused (no privilege): not asked for again */
-    atomic_compare_exchange_strong(way, &undecided,
-                                   tm_mapped_allowed(fd) ? TM_RAW_MAPPED : TM_RAW_PREAD);
-    return demanded ? -EOPNOTSUPP : 0;
+    if (id <= 0)
+        return fuse->demanded ? -EOPNOTSUPP : 0;
+    tm_fuse_set_backing(fi, id);
+    tm_handle_set_backing(handle, id);
+    return 0;
 }
 
 void tm_backing_close(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *handle)

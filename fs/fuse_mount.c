@@ -89,6 +89,10 @@ int tm_mount_new(const tm_mount_params *params, tm_req *req, tm_mount **ret)
     pthread_mutex_init(&fuse->lock, NULL);
     tm_reads_init(&fuse->reads);
     int way = atomic_load(&params->tree->raw_way);
+    if (way == TM_RAW_PASSTHROUGH && (!TM_FUSE_HAS_PASSTHROUGH || geteuid() != 0)) {
+        tm_mount_free(mount);
+        return tm_fail(req, EOPNOTSUPP, "raw=passthrough needs libfuse 3.17 and root");
+    }
     int rc = way == TM_RAW_PREAD ? 0 : tm_mapped_new(&fuse->mapped);
     if (rc == 0)
         rc = mount_it(mount, params, req);

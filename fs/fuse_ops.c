@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "core/read.h"
 #include "fs/fuse_backing.h"
@@ -242,11 +243,6 @@ static int open_handle(const op *o, tm_req *req, tm_handle **ret)
                                .reads = &fuse->reads,
                                .timeout_ns = fuse->timeout_ns};
     TM_TRY(fuse->tree->ops->open(fuse->tree, o->ino, req, &params.file));
-    int rc = tm_blob_hold(params.file.blob, req);
-    if (rc < 0) {
-        tm_blob_unref(params.file.blob);
-        return rc;
-    }
     return tm_handle_new(&params, ret);
 }
 
@@ -451,7 +447,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     tm_fuse_want(conn, FUSE_CAP_CACHE_SYMLINKS);
     int way = atomic_load(&fuse->tree->raw_way);
     if (way == TM_RAW_AUTO || way == TM_RAW_PASSTHROUGH)
-        fuse->passthrough = tm_fuse_want_passthrough(conn);
+        fuse->passthrough = geteuid() == 0 && tm_fuse_want_passthrough(conn);
+    if (way == TM_RAW_AUTO)
+        atomic_store(&fuse->tree->raw_way, fuse->passthrough ? TM_RAW_PASSTHROUGH : TM_RAW_MAPPED);
+    fuse->demanded = way == TM_RAW_PASSTHROUGH;
 }
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t dev)

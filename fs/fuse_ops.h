@@ -13,6 +13,8 @@ struct tm_fuse {
     gid_t gid;
     atomic_bool passthrough; /* the kernel offers it, and has not refused it yet */
 
+    bool demanded; /* raw=passthrough: no other way will do */
+
     pthread_mutex_t lock; /* guards backings */
     struct tm_backing *backings;
 };

@@ -171,6 +171,9 @@ tm_mounted *tm_mounted_unref(tm_mounted *m)
         free(m->members[i].name);
     }
     free(m->members);
+    for (size_t i = 0; m->files && i < m->listing.count; i++)
+        tm_file_unref(m->files[i]);
+    free(m->files);
     tm_table_unref(m->tensors_tsv);
     tm_model_unref(m->model);
     tm_listing_done(&m->listing);
@@ -185,6 +188,41 @@ tm_mounted *tm_mounted_unref(tm_mounted *m)
 void tm_mounted_unrefp(tm_mounted **m)
 {
     tm_mounted_unref(*m);
+}
+
+static bool same_file(const tm_file_identity *a, const tm_file_identity *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+/* Keeps FILE as the one of its entry, unless another thread was first; returns the one kept. */
+static tm_file *keep_file(tm_mounted *m, size_t entry, tm_file *file)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->files)
+        m->files = tm_new_array(m->listing.count, sizeof(*m->files));
+    if (m->files && !m->files[entry])
+        m->files[entry] = tm_file_ref(file);
+    tm_file *kept = tm_file_ref(m->files ? m->files[entry] : file);
+    pthread_mutex_unlock(&m->lock);
+    return kept;
+}
+
+int tm_mounted_file(tm_mounted *m, tm_file_set *set, size_t entry, tm_req *req, tm_file **ret)
+{
+    assert(req->may_block && entry < m->listing.count);
+    TM_AUTO_FREE char *path = tm_listing_path(&m->listing, m->listing.entries[entry].path);
+    tm_file *file;
+    if (!path)
+        return tm_fail(req, ENOMEM, "out of memory");
+    TM_TRY(tm_file_new(set, path, req, &file));
+    int rc = 0;
+    if (same_file(tm_file_identity_of(file), &m->listing.entries[entry].identity))
+        *ret = keep_file(m, entry, file);
+    else
+        rc = tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
+    tm_file_unref(file);
+    return rc;
 }
 
 unsigned tm_mounted_depth(const tm_mounted *m)

@@ -36,7 +36,8 @@ struct tm_mounted {
     char *words; /* why there is no model, NULL where that is as it should be */
     int64_t mtime_ns;
 
-    pthread_mutex_t lock; /* guards what follows: rendered at first use */
+    pthread_mutex_t lock; /* guards what follows: made at first use */
+    tm_file **files;      /* of the listing's entries; NULL: not read yet */
     tm_table *tensors_tsv;
     uint64_t model_json_size, metadata_json_size; /* 0: not known yet */
     char fingerprint[65];                         /* "": not known yet */
@@ -69,6 +70,12 @@ void tm_mounted_unrefp(tm_mounted **m);
 
 /* The member of a collection, NULL where there is none. */
 tm_member *tm_mounted_member(tm_mounted *m, const char *name);
+
+/* The file of entry ENTRY of the listing, referenced: one object however often it is opened, so
+ * that its descriptor and its mapping are shared. -ESTALE where it is another one now. May block.
+ */
+TM_MUST_CHECK int tm_mounted_file(tm_mounted *m, tm_file_set *set, size_t entry, tm_req *req,
+                                  tm_file **ret);
 
 /* How many components NAME has: how far up models/ is. */
 unsigned tm_mounted_depth(const tm_mounted *m);

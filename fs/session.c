@@ -366,6 +366,14 @@ static void reopen_top(tm_session *s, const tm_mounted *m)
         mark_gone(s, m, tm_req_words(&req));
 }
 
+/* Closes a member that has changed: its next look-up opens it. */
+static void close_member(tm_session *s, tm_mounted *collection, tm_member *member)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = replace_member(s, collection, member, NULL);
+    if (was)
+        tell_changed(s, collection, member->name, was);
+}
+
 /* Members that have changed are closed: the next look-up opens them. */
 static void check_members(tm_session *s, tm_mounted *collection)
 {
@@ -379,9 +387,43 @@ static void check_members(tm_session *s, tm_mounted *collection)
             continue;
         }
         tm_log_add(s->log, TM_LOG_INFO, "%s: %s has changed", m->name, m->source);
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *was = replace_member(s, collection, member, NULL);
-        tell_changed(s, collection, member->name, was);
+        close_member(s, collection, member);
     }
+}
+
+/* The collection that M is a member of, referenced, and which one; NULL where M is at the top. */
+static tm_mounted *collection_of(tm_session *s, const tm_mounted *m, tm_member **ret)
+{
+    TM_AUTO_FREE char *path = strdup(m->name);
+    char *rest = path;
+    char *name = path ? strsep(&rest, "/") : NULL;
+    if (!name || !rest)
+        return NULL;
+    tm_mounted *at = tm_session_find(s, name);
+    while (at && (name = strsep(&rest, "/"))) {
+        tm_member *member = tm_mounted_member(at, name);
+        if (member && !rest) {
+            *ret = member;
+            return at;
+        }
+        tm_mounted *next = member ? opened_member(s, member) : NULL;
+        tm_mounted_unref(at);
+        at = next;
+    }
+    return tm_mounted_unref(at);
+}
+
+void tm_session_refresh(tm_session *s, const tm_mounted *m)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_by_serial(s, m->serial);
+    tm_member *member = NULL;
+    if (now != m)
+        return; /* somebody was first */
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *collection = collection_of(s, m, &member);
+    if (collection)
+        close_member(s, collection, member);
+    else
+        reopen_top(s, m);
 }
 
 static void check_all(tm_session *s)

@@ -40,6 +40,10 @@ TM_MUST_CHECK int tm_session_remove(tm_session *session, const char *name, tm_re
 /* Opens the source anew, changed or not. */
 TM_MUST_CHECK int tm_session_reload(tm_session *session, const char *name, tm_req *req);
 
+/* M was found to be out of date: what its name stands for is opened anew, now or at its next
+ * look-up. */
+void tm_session_refresh(tm_session *session, const tm_mounted *m);
+
 /* What stands under a name now, referenced; NULL where nothing does. */
 tm_mounted *tm_session_find(tm_session *session, const char *name);
 /* What has this serial number, if it is still what its name stands for; referenced, or NULL. */

@@ -218,7 +218,16 @@ static int fs_open(tm_tree *tree, uint64_t ino, tm_req *req, tm_open_file *ret)
     if (!ops || !ops->open)
         return ops && S_ISDIR(ops->mode) ? -EISDIR : -EINVAL;
     tm_blob *blob;
-    TM_TRY(ops->open(fs, &node, req, &blob));
+    int rc = ops->open(fs, &node, req, &blob);
+    if (rc == 0) {
+        rc = tm_blob_hold(blob, req);
+        if (rc < 0)
+            tm_blob_unref(blob);
+    }
+    /* The kernel looks the path up once more, and finds what the name stands for now. */
+    if (rc == -ESTALE && node.mounted && req->may_block)
+        tm_session_refresh(fs->session, node.mounted);
+    TM_TRY(rc);
     *ret = (tm_open_file){blob, ops->lane, ops->live};
     return 0;
 }

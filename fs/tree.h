@@ -26,7 +26,7 @@ typedef struct tm_attr {
 
 /* An open file. */
 typedef struct tm_open_file {
-    tm_blob *blob; /* referenced: the caller's */
+    tm_blob *blob; /* referenced and held (tm_blob_hold): the caller's */
     tm_lane lane;
     bool live; /* read past the page cache */
 } tm_open_file;

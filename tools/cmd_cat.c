@@ -47,6 +47,7 @@ static int cat_one(tm_offline *offline, const char *argument, tm_req *req)
         return tm_fail(req, EISDIR, "a folder: see tmorph ls %s", argument);
     TM_TRY(tree->ops->open(tree, attr.ino, req, &file));
     int rc = copy_out(offline, file.blob, req);
+    tm_blob_unhold(file.blob);
     tm_blob_unref(file.blob);
     return rc;
 }

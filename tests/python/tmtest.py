@@ -40,6 +40,8 @@ def scratch():
     if _scratch is None:
         _scratch = pathlib.Path(tempfile.mkdtemp(prefix="tmtest-"))
         atexit.register(_remove_scratch)
+        # so that a run that is given up (by timeout, by meson) leaves nothing mounted either
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     return _scratch
 
 

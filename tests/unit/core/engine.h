@@ -11,7 +11,7 @@
 #include <time.h>
 
 enum {
-    WAIT_LIMIT_S = 5 /* what has not come by then never does */
+    WAIT_LIMIT_S = 60 /* what has not come by then never does */
 };
 
 /* 31 bits; the same numbers in each run. */
@@ -67,9 +67,9 @@ static inline void event_wait(event *e, const char *what)
 
 typedef struct leaf {
     tm_blob blob;
-    bool at_hand; /* fetch_now has the bytes */
-    bool keeps;   /* what is under way cannot be taken back */
-    int now_rc;   /* what fetch_now answers besides */
+    bool at_hand;         /* fetch_now has the bytes */
+    bool keeps;           /* what is under way cannot be taken back */
+    int now_rc;           /* what fetch_now answers besides */
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     tm_fetch *first, *last; /* under way, oldest first */

@@ -176,7 +176,7 @@ static inline bool same_f32(float a, float b)
 static inline void expect_elements(const elements_read *r, const naive *n)
 {
     size_t width = r->as_f32 ? 4 : tm_dtype_get(n->dtype)->bits / 8;
-    uint8_t *got = malloc(r->count * width + 1);
+    uint8_t *got = tm_new_array(r->count * width + 1, 1);
     assert_non_null(got);
     got[r->count * width] = 0xee;
     read_elements(r, got);
@@ -199,8 +199,7 @@ static inline void expect_elements(const elements_read *r, const naive *n)
 }
 
 /* All of TENSOR, then random ranges of it in random windows. */
-static inline void expect_tensor(tm_sched *sched, tm_tensor *tensor, const naive *n,
-                                 uint64_t *seed)
+static inline void expect_tensor(tm_sched *sched, tm_tensor *tensor, const naive *n, uint64_t *seed)
 {
     expect_shape(tensor, n);
     bool decodes = tm_convert_get(TM_CPU_SCALAR)->decode_f32[n->dtype];

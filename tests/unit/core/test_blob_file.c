@@ -78,8 +78,8 @@ static void any_range_of_a_file_is_read(void **state)
     static const struct {
         uint64_t off;
         size_t len;
-    } rows[] = {{0, BIG},      {0, 1},       {BIG - 1, 1},         {1, BIG - 2},
-                {4095, 2},     {BIG, 0},     {1 << 20, 1 << 20},   {(1 << 20) - 1, (1 << 20) + 3},
+    } rows[] = {{0, BIG},      {0, 1},   {BIG - 1, 1},       {1, BIG - 2},
+                {4095, 2},     {BIG, 0}, {1 << 20, 1 << 20}, {(1 << 20) - 1, (1 << 20) + 3},
                 {12345, 67890}};
     place p = place_new(2, 4);
     write_file("a", 1, BIG);

@@ -1,7 +1,6 @@
 /* Files as sources: who they are, their descriptors, and how a change shows. */
 #include "core/file.h"
 
-
 #include "tests/unit/core/engine.h"
 #include "tests/unit/core/folder.h"
 
@@ -279,8 +278,8 @@ static const struct {
     int reopened; /* what acquire says when it was not open */
     int checked;  /* what a check of a descriptor opened before says */
 } changes[] = {
-    {change_nothing, true, 0, 0},     {replace, false, -ESTALE, 0},
-    {grow, false, -ESTALE, -ESTALE},  {shrink, false, -ESTALE, -ESTALE},
+    {change_nothing, true, 0, 0},       {replace, false, -ESTALE, 0},
+    {grow, false, -ESTALE, -ESTALE},    {shrink, false, -ESTALE, -ESTALE},
     {rewrite, false, -ESTALE, -ESTALE}, {vanish, false, -ENOENT, 0},
 };
 

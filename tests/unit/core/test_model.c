@@ -51,11 +51,19 @@ static const struct {
 };
 
 static const tm_part parts[] = {
-    {.row = CODES, .kind = TM_PART_SCALED, .scheme = "fp8-block", .scale_row = CODES_SCALE,
-     .block_rows = 2, .block_cols = 4},
+    {.row = CODES,
+     .kind = TM_PART_SCALED,
+     .scheme = "fp8-block",
+     .scale_row = CODES_SCALE,
+     .block_rows = 2,
+     .block_cols = 4},
     {.row = PACKED, .kind = TM_PART_PACKED, .scheme = "gptq"},
-    {.row = SCALE_OF_REFUSED, .kind = TM_PART_SCALED, .scheme = "int8",
-     .scale_row = REFUSED_SCALE, .block_rows = 1, .block_cols = 4},
+    {.row = SCALE_OF_REFUSED,
+     .kind = TM_PART_SCALED,
+     .scheme = "int8",
+     .scale_row = REFUSED_SCALE,
+     .block_rows = 1,
+     .block_cols = 4},
 };
 
 static void add_files(tm_model *model)
@@ -166,7 +174,8 @@ static void values_outlive_their_model(void **state)
     assert_int_equal(tm_model_values(model, CODES, &req, &scaled), 0);
     assert_int_equal(tm_model_values(model, PLAIN, &req, &plain), 0);
     assert_null(tm_model_unref(model));
-    naive codes = naive_new(TM_F8_E4M3, rows[CODES].dims, 2), shorts = naive_new(TM_I16, rows[PLAIN].dims, 2);
+    naive codes = naive_new(TM_F8_E4M3, rows[CODES].dims, 2),
+          shorts = naive_new(TM_I16, rows[PLAIN].dims, 2);
     leaf_fill(100, 24, codes.bytes);
     leaf_fill(FILE_BYTES - 20 + 31, 20, shorts.bytes);
     static const float scales[] = {0.5f, 2.0f, -1.0f, 0.0f};
@@ -194,10 +203,8 @@ static void what_cannot_be_read_says_why(void **state)
         int raw, values;
         const char *words;
     } cases[] = {
-        {MISSING, -EBADMSG, -EBADMSG,
-         "c.safetensors: missing, so tensor 'missing' cannot be read"},
-        {REFUSED, -EBADMSG, -EBADMSG,
-         "a.safetensors: damaged, so tensor 'refused' cannot be read"},
+        {MISSING, -EBADMSG, -EBADMSG, "c.safetensors: missing, so tensor 'missing' cannot be read"},
+        {REFUSED, -EBADMSG, -EBADMSG, "a.safetensors: damaged, so tensor 'refused' cannot be read"},
         {PAST_END, -EBADMSG, -EBADMSG,
          "a.safetensors: damaged, so tensor 'past_end' cannot be read"},
         {SCALE_OF_REFUSED, 0, -EBADMSG,

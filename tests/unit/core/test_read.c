@@ -233,7 +233,9 @@ static const failing failures[] = {
     {.run_rc = -EIO, .run_at = 4, .rc = -EIO, .words = "run 4 failed", .runs = 5},
     /* An error like any other, not a wish to be asked again. */
     {.plan_rc = -EAGAIN, .rc = -EAGAIN, .words = "plan 0 failed"},
-    {.fetch_rc = -EAGAIN, .fetch_words = "come back later", .rc = -EAGAIN,
+    {.fetch_rc = -EAGAIN,
+     .fetch_words = "come back later",
+     .rc = -EAGAIN,
      .words = "come back later"},
     {.run_rc = -EAGAIN, .run_at = 1, .rc = -EAGAIN, .words = "run 1 failed", .runs = 2},
 };

@@ -1,4 +1,5 @@
-/* Reads of everything at once, by many threads, cancelled at random: each ends once, and rightly. */
+/* Reads of everything at once, by many threads, cancelled at random: each ends once, and rightly.
+ */
 #include <sched.h>
 
 #include "core/blob_lazy.h"
@@ -127,16 +128,21 @@ static void stage_subjects(stage *s)
     tm_blob *slow_worked = &worked_new(&s->leaves[1]->blob, 200)->blob;
     tm_blob *result_worked = &worked_new(&s->works[0]->blob, 0)->blob;
     tm_blob *quick_worked = &worked_new(&s->leaves[0]->blob, 64)->blob;
-    tm_blob *parts[] = {&s->leaves[1]->blob, result_worked, s->lazy,
+    tm_blob *parts[] = {&s->leaves[1]->blob, result_worked,      s->lazy,
                         slow_worked,         &s->works[1]->blob, quick_worked};
     tm_blob *mixed;
     assert_int_equal(tm_blob_concat_new(parts, 6, &mixed), 0);
     subject subjects[SUBJECTS] = {
-        {&s->leaves[0]->blob, leaf_byte}, {&s->leaves[1]->blob, leaf_byte},
-        {&s->leaves[2]->blob, leaf_byte}, {&s->leaves[3]->blob, leaf_byte},
-        {&s->works[0]->blob, leaf_byte},  {&s->works[1]->blob, leaf_byte},
-        {s->lazy, leaf_byte},             {slow_worked, worked_byte},
-        {result_worked, worked_byte},     {mixed, mixed_byte},
+        {&s->leaves[0]->blob, leaf_byte},
+        {&s->leaves[1]->blob, leaf_byte},
+        {&s->leaves[2]->blob, leaf_byte},
+        {&s->leaves[3]->blob, leaf_byte},
+        {&s->works[0]->blob, leaf_byte},
+        {&s->works[1]->blob, leaf_byte},
+        {s->lazy, leaf_byte},
+        {slow_worked, worked_byte},
+        {result_worked, worked_byte},
+        {mixed, mixed_byte},
     };
     memcpy(s->subjects, subjects, sizeof(subjects));
     tm_blob_unref(quick_worked); /* the mixture's */
@@ -231,7 +237,8 @@ static bool has_ended_rightly(const slot *at, actor *self)
         return false;
     if (e->rc < 0) {
         self->bad++;
-        bool expected = e->rc == -EIO || e->rc == -EAGAIN || (at->cancelled && e->rc == -ECANCELED) ||
+        bool expected = e->rc == -EIO || e->rc == -EAGAIN ||
+                        (at->cancelled && e->rc == -ECANCELED) ||
                         (at->timed && e->rc == -ETIMEDOUT);
         return expected && e->words[0];
     }

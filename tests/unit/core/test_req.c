@@ -166,10 +166,10 @@ static void ranges_are_checked_without_overflow(void **state)
         uint64_t off, len, size;
         bool ok;
     } rows[] = {
-        {0, 0, 0, true},          {0, 1, 0, false},
-        {1, 0, 0, false},         {0, 10, 10, true},
-        {10, 0, 10, true},        {9, 1, 10, true},
-        {9, 2, 10, false},        {UINT64_MAX, 1, UINT64_MAX, false},
+        {0, 0, 0, true},           {0, 1, 0, false},
+        {1, 0, 0, false},          {0, 10, 10, true},
+        {10, 0, 10, true},         {9, 1, 10, true},
+        {9, 2, 10, false},         {UINT64_MAX, 1, UINT64_MAX, false},
         {1, UINT64_MAX, 2, false}, {UINT64_MAX, UINT64_MAX, UINT64_MAX, false},
     };
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++)

@@ -19,10 +19,22 @@ typedef struct row {
     size_t rank;
 } row;
 
-#define MATRIX(name)          {name, {4, 4}, 2}
-#define VECTOR(name)          {name, {4}, 1}
-#define FUSED(name, n)        {name, {n, 4, 4}, 3}
-#define FUSED_VECTOR(name, n) {name, {n, 4}, 2}
+#define MATRIX(name)                                                                               \
+    {                                                                                              \
+        name, {4, 4}, 2                                                                            \
+    }
+#define VECTOR(name)                                                                               \
+    {                                                                                              \
+        name, {4}, 1                                                                               \
+    }
+#define FUSED(name, n)                                                                             \
+    {                                                                                              \
+        name, {n, 4, 4}, 3                                                                         \
+    }
+#define FUSED_VECTOR(name, n)                                                                      \
+    {                                                                                              \
+        name, {n, 4}, 2                                                                            \
+    }
 
 typedef struct model_names {
     row rows[ROWS_MAX]; /* in any order; a row without a name is the end */
@@ -35,9 +47,9 @@ static const model_names models[] = {
     {{VECTOR("weight"), MATRIX("embed.weight"), MATRIX("lm_head.weight")}, "experts 0\n"},
     /* Llama: ten comes after two. */
     {{MATRIX("model.layers.10.self_attn.q_proj.weight"),
-      MATRIX("model.layers.2.self_attn.q_proj.weight"),
-      MATRIX("model.layers.2.mlp.up_proj.weight"), VECTOR("model.layers.0.input_layernorm.weight"),
-      MATRIX("model.embed_tokens.weight"), VECTOR("model.norm.weight"), MATRIX("lm_head.weight")},
+      MATRIX("model.layers.2.self_attn.q_proj.weight"), MATRIX("model.layers.2.mlp.up_proj.weight"),
+      VECTOR("model.layers.0.input_layernorm.weight"), MATRIX("model.embed_tokens.weight"),
+      VECTOR("model.norm.weight"), MATRIX("lm_head.weight")},
      "0/0: model.layers.0.input_layernorm.weight\n"
      "2/0: model.layers.2.mlp.up_proj.weight model.layers.2.self_attn.q_proj.weight\n"
      "10/0: model.layers.10.self_attn.q_proj.weight\n"

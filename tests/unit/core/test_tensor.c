@@ -233,7 +233,7 @@ static void expect_wide_box(wide *w, tm_range rows, tm_range cols, unsigned fetc
 {
     tm_tensor *box;
     assert_int_equal(tm_tensor_box_new(w->tensor, (tm_range[]){rows, cols}, &box), 0);
-    uint32_t *got = malloc(box->elems * sizeof(*got) + 1);
+    uint32_t *got = tm_new_array(box->elems, sizeof(*got));
     assert_non_null(got);
     w->leaf->asked = 0;
     read_elements(&(elements_read){w->sched, box, 0, box->elems, 0, false}, got);
@@ -256,7 +256,9 @@ static void runs_close_together_are_gathered_others_are_read_one_by_one(void **s
     expect_wide_box(&w, (tm_range){7, 300}, (tm_range){699, 1}, 1);   /* 0.8 MB */
     expect_wide_box(&w, (tm_range){7, 7}, (tm_range){699, 1}, 7);     /* too few */
     expect_wide_box(&w, (tm_range){7, 8}, (tm_range){699, 1}, 1);
-    expect_wide_box(&w, (tm_range){5, 10}, (tm_range){0, COLS}, 1); /* one run */
+    expect_wide_box(&w, (tm_range){7, 375}, (tm_range){0, 1}, 1); /* just below a megabyte */
+    expect_wide_box(&w, (tm_range){7, 376}, (tm_range){0, 1}, 376);
+    expect_wide_box(&w, (tm_range){5, 5}, (tm_range){0, COLS}, 1); /* one run */
     expect_wide_box(&w, (tm_range){100, 374}, (tm_range){10, 690}, 1);
     wide_free(&w);
 }
@@ -302,8 +304,11 @@ static void the_window_of_a_blob_counts_elements_in_its_tensor(void **state)
         size_t blob;
         tm_dtype dtype;
         uint64_t tensor;
-    } rows[] = {{0, TM_F32, 0},    {4096, TM_F32, 1024}, {4096, TM_U8, 4096},
-                {4096, TM_F4, 8192}, {4095, TM_F64, 511}};
+    } rows[] = {{0, TM_F32, 0},
+                {4096, TM_F32, 1024},
+                {4096, TM_U8, 4096},
+                {4096, TM_F4, 8192},
+                {4095, TM_F64, 511}};
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
         leaf *l = leaf_new(8192);
         tm_tensor *tensor;

@@ -66,17 +66,16 @@ static uint64_t random_block(uint64_t dim, uint64_t *seed)
 static void values_are_codes_times_the_scale_of_their_block(void **state)
 {
     (void)state;
-    static const tm_dtype code_types[] = {TM_F8_E4M3, TM_F8_E5M2,     TM_I8,          TM_U8,
-                                          TM_F4,      TM_F8_E4M3FNUZ, TM_F8_E5M2FNUZ, TM_BF16,
-                                          TM_F32,     TM_I64};
+    static const tm_dtype code_types[] = {TM_F8_E4M3,     TM_F8_E5M2,     TM_I8,   TM_U8,  TM_F4,
+                                          TM_F8_E4M3FNUZ, TM_F8_E5M2FNUZ, TM_BF16, TM_F32, TM_I64};
     static const tm_dtype scale_types[] = {TM_F32, TM_BF16, TM_F16, TM_F64, TM_F8_E8M0, TM_F4};
     tm_sched *sched = sched_new(1, 1);
     uint64_t seed = 1;
     for (int round = 0; round < 600; round++) {
         size_t rank = next_random(&seed) % (NAIVE_RANK_MAX + 1);
         scaled_case c = {0};
-        c.codes = naive_random(code_types[next_random(&seed) % TM_ARRAY_LEN(code_types)], rank, 9,
-                               &seed);
+        c.codes =
+            naive_random(code_types[next_random(&seed) % TM_ARRAY_LEN(code_types)], rank, 9, &seed);
         rank = c.codes.rank;
         const uint64_t *dims = c.codes.dims;
         c.block_cols = random_block(rank > 0 ? dims[rank - 1] : 1, &seed);

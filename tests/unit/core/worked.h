@@ -1,4 +1,5 @@
-/* A blob that computes from the one below it in several runs, may fail anywhere, and takes notes. */
+/* A blob that computes from the one below it in several runs, may fail anywhere, and takes notes.
+ */
 #ifndef TM_TESTS_UNIT_CORE_WORKED_H
 #define TM_TESTS_UNIT_CORE_WORKED_H
 
@@ -19,7 +20,9 @@ typedef struct worked {
     tm_blob *below;
     int plan_rc, run_rc;      /* what they fail with, 0: nothing */
     unsigned plan_at, run_at; /* at which plan or run, counted from 0 */
-    void (*in_run)(struct worked *self, unsigned number); /* called in each run; may be NULL */
+    /* Called in each run and each plan; may be NULL. */
+    void (*in_run)(struct worked *self, unsigned number);
+    void (*in_plan)(struct worked *self, unsigned number);
     void *user;
     atomic_uint runs, plans;
     worked_note notes[WORKED_NOTES]; /* of the first plans */
@@ -72,6 +75,8 @@ static inline int worked_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t
     unsigned number = atomic_fetch_add(&self->plans, 1);
     if (number < WORKED_NOTES)
         self->notes[number] = (worked_note){off, len};
+    if (self->in_plan)
+        self->in_plan(self, number);
     if (self->plan_rc < 0 && number == self->plan_at)
         return tm_fail(tm_plan_req(plan), -self->plan_rc, "plan %u failed", number);
     TM_TRY(tm_blob_plan(self->below, plan, off, len, dst));

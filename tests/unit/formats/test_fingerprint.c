@@ -111,9 +111,19 @@ static void the_fingerprint_is_what_its_definition_says(void **state)
     static const struct {
         uint64_t size, header;
     } rows[] = {
-        {0, 0},           {1, 0},           {8, 8},            {4096, 100},      {65536, 0},
-        {65537, 0},       {65536 + 500, 500}, {65536 + 501, 500}, {200001, 1000}, {1000000, 300000},
-        {1000000, 999999}, {70000, 70000},   {100, 2000}, /* a header that the file does not have */
+        {0, 0},
+        {1, 0},
+        {8, 8},
+        {4096, 100},
+        {65536, 0},
+        {65537, 0},
+        {65536 + 500, 500},
+        {65536 + 501, 500},
+        {200001, 1000},
+        {1000000, 300000},
+        {1000000, 999999},
+        {70000, 70000},
+        {100, 2000}, /* a header that the file does not have */
     };
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
         content c = content_of("model.safetensors", rows[i].size, rows[i].header);

@@ -46,7 +46,7 @@ static void expect_failure(const char *path, int rc, const char *words)
 static void entries_are_sorted_by_path_bytewise(void **state)
 {
     (void)state;
-    static const char *const files[] = {"a/x", "a/b/y", "a.txt", "a-b",  "B",
+    static const char *const files[] = {"a/x", "a/b/y",    "a.txt", "a-b", "B",
                                         "a0",  "\xc3\xa9", "\xff",  "z z", "line\nfeed"};
     for (size_t i = 0; i < TM_ARRAY_LEN(files); i++)
         write_text(at("sorted/%s", files[i]), "1");
@@ -68,9 +68,9 @@ static void folders_are_listed_as_deep_as_asked_for(void **state)
 static void folders_of_git_and_of_the_hub_are_left_out_at_every_depth(void **state)
 {
     (void)state;
-    static const char *const files[] = {".git/HEAD",          ".cache/huggingface/x", "sub/.git/HEAD",
-                                        "sub/.cache/x",       ".gitattributes",       ".cached",
-                                        "sub/.gitattributes", ".hidden/file"};
+    static const char *const files[] = {
+        ".git/HEAD", ".cache/huggingface/x", "sub/.git/HEAD", "sub/.cache/x", ".gitattributes",
+        ".cached",   "sub/.gitattributes",   ".hidden/file"};
     for (size_t i = 0; i < TM_ARRAY_LEN(files); i++)
         write_text(at("own/%s", files[i]), "");
     expect_listing(at("own"), TM_LISTING_DEPTH_MAX,
@@ -344,8 +344,7 @@ static void expect_found(const tm_listing *listing, const char *path, size_t len
     snprintf(probe, sizeof(probe), "%.*s", (int)len, path);
     size_t expected = naive_lower_bound(listing, probe), found = 99;
     assert_int_equal(tm_listing_lower_bound(listing, path, len), expected);
-    bool there =
-        expected < listing->count && strcmp(listing->entries[expected].path, probe) == 0;
+    bool there = expected < listing->count && strcmp(listing->entries[expected].path, probe) == 0;
     assert_int_equal(tm_listing_find(listing, path, len, &found), there);
     if (there)
         assert_int_equal(found, expected);
@@ -359,7 +358,8 @@ static void paths_are_found_by_any_prefix_as_by_a_walk(void **state)
         if (strcmp(files[i], "m") != 0)
             write_text(at("found/%s", files[i]), "");
     tm_listing listing = read_listing(at("found"), TM_LISTING_DEPTH_MAX);
-    static const char *const others[] = {"", "/", "a", "m/", "m/x/y", "m/xx", "n/a/", "n/b", "\xff"};
+    static const char *const others[] = {"",     "/",    "a",   "m/",  "m/x/y",
+                                         "m/xx", "n/a/", "n/b", "\xff"};
     for (size_t i = 0; i < TM_ARRAY_LEN(others); i++)
         expect_found(&listing, others[i], strlen(others[i]));
     for (size_t i = 0; i < listing.count; i++)

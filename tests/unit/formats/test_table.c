@@ -194,8 +194,8 @@ static void names_of_any_bytes_stay_one_field_of_one_line(void **state)
 {
     (void)state;
     tm_model *model = builder_model("");
-    static const char *const names[] = {"", "tab\there", "line\nfeed", "100%", "a/b", ".", "..",
-                                        "emoji\xf0\x9f\x98\x80"};
+    static const char *const names[] = {"",    "tab\there", "line\nfeed", "100%",
+                                        "a/b", ".",         "..",         "emoji\xf0\x9f\x98\x80"};
     for (size_t i = 0; i < TM_ARRAY_LEN(names); i++)
         add_named(model, names[i], strlen(names[i]));
     add_named(model, "nul\0byte", 8);

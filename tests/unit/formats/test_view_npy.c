@@ -42,13 +42,18 @@ static uint64_t next_random(uint64_t *seed)
 typedef struct float_format {
     tm_dtype dtype;
     int exponent_bits, mantissa_bits, bias;
-    enum { IEEE, NAN_ALONE, NO_NAN, FNUZ } specials;
+    enum {
+        IEEE,
+        NAN_ALONE,
+        NO_NAN,
+        FNUZ
+    } specials;
 } float_format;
 
 static const float_format float_formats[] = {
-    {TM_F4, 2, 1, 1, NO_NAN},           {TM_F8_E5M2, 5, 2, 15, IEEE},
-    {TM_F8_E4M3, 4, 3, 7, NAN_ALONE},   {TM_F8_E4M3FNUZ, 4, 3, 8, FNUZ},
-    {TM_F8_E5M2FNUZ, 5, 2, 16, FNUZ},   {TM_F16, 5, 10, 15, IEEE},
+    {TM_F4, 2, 1, 1, NO_NAN},         {TM_F8_E5M2, 5, 2, 15, IEEE},
+    {TM_F8_E4M3, 4, 3, 7, NAN_ALONE}, {TM_F8_E4M3FNUZ, 4, 3, 8, FNUZ},
+    {TM_F8_E5M2FNUZ, 5, 2, 16, FNUZ}, {TM_F16, 5, 10, 15, IEEE},
     {TM_BF16, 8, 7, 127, IEEE},
 };
 
@@ -64,8 +69,8 @@ static float naive_float(const float_format *f, uint32_t code)
         (f->specials == FNUZ && sign && !exponent && !mantissa))
         return NAN;
     float size = f->specials == IEEE && is_top ? INFINITY
-                 : exponent ? ldexpf((float)(mantissa + mantissa_mask + 1),
-                                     exponent - f->bias - f->mantissa_bits)
+                 : exponent                    ? ldexpf((float)(mantissa + mantissa_mask + 1),
+                                                        exponent - f->bias - f->mantissa_bits)
                             : ldexpf((float)mantissa, 1 - f->bias - f->mantissa_bits);
     return sign ? -size : size;
 }
@@ -134,8 +139,7 @@ static void put_naive_header(tm_text *t, tm_dtype dtype, const uint64_t *dims, s
 {
     tm_text dict;
     tm_text_init(&dict);
-    tm_text_printf(&dict, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                   naive_descr(dtype));
+    tm_text_printf(&dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", naive_descr(dtype));
     for (size_t i = 0; i < rank; i++)
         tm_text_printf(&dict, "%s%" PRIu64 "%s", i ? ", " : "", dims[i], rank == 1 ? "," : "");
     tm_text_puts(&dict, "), }");
@@ -270,9 +274,8 @@ static void expect_npy(sample *s, int windows)
     uint64_t seed = s->elems;
     assert_int_equal(tm_view_npy_new(s->tensor, &blob), 0);
     assert_int_equal(tm_view_npy_size(s->dtype, s->dims, s->rank), s->file.len);
-    assert_int_equal((s->file.len - s->elems * tm_dtype_get(tm_dtype_get(s->dtype)->npy)->bits / 8) %
-                         64,
-                     0);
+    assert_int_equal(
+        (s->file.len - s->elems * tm_dtype_get(tm_dtype_get(s->dtype)->npy)->bits / 8) % 64, 0);
     expect_whole(s, blob);
     for (int i = 0; i < windows; i++) {
         uint64_t off = next_random(&seed) % s->file.len;
@@ -291,11 +294,21 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {{0}, 0, true},          {{1}, 1, true},          {{7}, 1, true},
-    {{8}, 1, false},         {{3, 5}, 2, true},       {{5, 8}, 2, false},
-    {{300, 4}, 2, false},    {{3, 4, 6}, 3, false},   {{1, 1, 1}, 3, true},
-    {{2, 3, 2, 4}, 4, false}, {{1, 130, 1, 2}, 4, false}, {{0}, 1, false},
-    {{0, 3}, 2, false},      {{3, 0}, 2, false},      {{2, 0, 4}, 3, false},
+    {{0}, 0, true},
+    {{1}, 1, true},
+    {{7}, 1, true},
+    {{8}, 1, false},
+    {{3, 5}, 2, true},
+    {{5, 8}, 2, false},
+    {{300, 4}, 2, false},
+    {{3, 4, 6}, 3, false},
+    {{1, 1, 1}, 3, true},
+    {{2, 3, 2, 4}, 4, false},
+    {{1, 130, 1, 2}, 4, false},
+    {{0}, 1, false},
+    {{0, 3}, 2, false},
+    {{3, 0}, 2, false},
+    {{2, 0, 4}, 3, false},
     {{2, 3, 0, 2}, 4, false},
 };
 
@@ -450,8 +463,8 @@ static void expect_value_file(const sample *s, uint64_t index, bool every_window
              len++) {
             read_window(blob, off, len, got);
             if (memcmp(got, file + off, len) != 0)
-                fail_msg("%s: element %" PRIu64 " is %.25s, not %s",
-                         tm_dtype_get(s->dtype)->name, index, got, text);
+                fail_msg("%s: element %" PRIu64 " is %.25s, not %s", tm_dtype_get(s->dtype)->name,
+                         index, got, text);
         }
     }
     tm_blob_unref(blob);
@@ -492,8 +505,8 @@ static void expect_vector(tm_dtype dtype, const void *bytes, uint64_t count)
 static void the_longest_values_fill_the_file(void **state)
 {
     (void)state;
-    static const double doubles[] = {-2.2250738585072014e-308, -1.7976931348623157e308, 5e-324,
-                                     NAN, -INFINITY, -0.0};
+    static const double doubles[] = {
+        -2.2250738585072014e-308, -1.7976931348623157e308, 5e-324, NAN, -INFINITY, -0.0};
     static const int64_t ints[] = {INT64_MIN, INT64_MAX, -1};
     expect_vector(TM_F64, doubles, TM_ARRAY_LEN(doubles));
     expect_vector(TM_I64, ints, TM_ARRAY_LEN(ints));

@@ -123,15 +123,33 @@ static void weights_of_every_format_are_known_by_their_names(void **state)
 {
     (void)state;
     static const char *const weights[] = {
-        "model.safetensors",     "pytorch_model.bin", "consolidated.00.pth", "sub/x.pt",
-        "a.ckpt",                "q4.gguf",           "tf_model.h5",         "onnx/model.onnx",
-        "flax_model.msgpack",    "m.keras",           "m.npz",               "m.tflite",
+        "model.safetensors",
+        "pytorch_model.bin",
+        "consolidated.00.pth",
+        "sub/x.pt",
+        "a.ckpt",
+        "q4.gguf",
+        "tf_model.h5",
+        "onnx/model.onnx",
+        "flax_model.msgpack",
+        "m.keras",
+        "m.npz",
+        "m.tflite",
         "optimizer.safetensors",
     };
     static const char *const others[] = {
-        "config.json",   "training_args.bin",     "optimizer.pt", "sub/scheduler.pt",
-        "optimizer.bin", "ckpt/scheduler.bin",    "bin",          "x.bin.index.json",
-        "model.onnx_data", "model.safetensors.index.json", "", "a/",
+        "config.json",
+        "training_args.bin",
+        "optimizer.pt",
+        "sub/scheduler.pt",
+        "optimizer.bin",
+        "ckpt/scheduler.bin",
+        "bin",
+        "x.bin.index.json",
+        "model.onnx_data",
+        "model.safetensors.index.json",
+        "",
+        "a/",
     };
     for (size_t i = 0; i < TM_ARRAY_LEN(weights); i++)
         if (!tm_weight_files_is_weight(weights[i]))
