@@ -69,6 +69,8 @@ static bool same_identity(const tm_file_identity *a, const tm_file_identity *b)
 static int open_regular(const char *path, tm_req *req, int *ret_fd, struct stat *ret_st)
 {
     TM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 && errno == EWOULDBLOCK)
+        return tm_fail(req, EBUSY, "%s: another program holds a lease on it", path);
     if (fd < 0 || fstat(fd, ret_st) < 0)
         return tm_fail(req, errno, "%s: %s", path, strerror(errno));
     if (!S_ISREG(ret_st->st_mode))

@@ -61,7 +61,6 @@ typedef struct tm_wait {
     tm_read *read;
     struct tm_wait *next;                  /* in the plan */
     struct tm_wait *line_prev, *line_next; /* in the line */
-    bool withdrawn;
 } tm_wait;
 
 typedef struct tm_plan_chunk tm_plan_chunk;

@@ -10,14 +10,27 @@ struct tm_pool {
     tm_pool_lane_counts counts[TM_LANE_COUNT];
     tm_pool_params params;
     pthread_t *threads;
-    unsigned started, idle, queued, running_low;
+    unsigned started, idle, queued;
     bool stopping;
     char name[16];
 };
 
-static bool is_low(tm_lane lane)
+/* How many threads may run jobs of LANE and those below it: the last ones are for higher lanes. */
+static unsigned thread_limit(const tm_pool *pool, int lane)
 {
-    return lane >= TM_LANE_VISIBLE;
+    unsigned spared = lane == TM_LANE_SCALAR      ? 0
+                      : lane == TM_LANE_SELECTION ? pool->params.reserved / 2
+                                                  : pool->params.reserved;
+    return pool->params.threads - spared;
+}
+
+/* Jobs that run under the same limit, or a tighter one. */
+static unsigned running_beside(const tm_pool *pool, int lane)
+{
+    unsigned running = 0;
+    for (lane = lane < TM_LANE_VISIBLE ? lane : TM_LANE_VISIBLE; lane < TM_LANE_COUNT; lane++)
+        running += (unsigned)pool->counts[lane].running;
+    return running;
 }
 
 static void unlink_job(tm_pool *pool, tm_job *job)
@@ -32,12 +45,11 @@ static void unlink_job(tm_pool *pool, tm_job *job)
 /* The first job that may run now, unlinked; NULL where there is none. */
 static tm_job *take_job(tm_pool *pool)
 {
-    unsigned low_max = pool->params.threads - pool->params.reserved;
     for (int lane = 0; lane < TM_LANE_COUNT; lane++) {
         tm_job *head = &pool->lanes[lane];
         if (head->next == head)
             continue;
-        if (is_low((tm_lane)lane) && pool->running_low >= low_max)
+        if (running_beside(pool, lane) >= thread_limit(pool, lane))
             return NULL;
         tm_job *job = head->next;
         unlink_job(pool, job);
@@ -50,11 +62,9 @@ static void run_job(tm_pool *pool, tm_job *job)
 {
     tm_lane lane = job->lane;
     pool->counts[lane].running++;
-    pool->running_low += is_low(lane);
     pthread_mutex_unlock(&pool->lock);
     job->run(job);
     pthread_mutex_lock(&pool->lock);
-    pool->running_low -= is_low(lane);
     pool->counts[lane].running--;
     pool->counts[lane].done++;
 }

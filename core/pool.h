@@ -24,7 +24,7 @@ struct tm_job {
 typedef struct tm_pool_params {
     const char *name;  /* of its threads, at most 15 bytes */
     unsigned threads;  /* at most; they are started as work comes */
-    unsigned reserved; /* of them, those that only lanes above VISIBLE may use */
+    unsigned reserved; /* of them, those for lanes above VISIBLE; half of these for SCALAR alone */
 } tm_pool_params;
 
 typedef struct tm_pool_lane_counts {

@@ -23,7 +23,6 @@ struct tm_sched {
     pthread_cond_t wake;
     pthread_t clock;
     tm_read *timed;                /* list of reads under way that have a deadline */
-    uint64_t started, inline_done; /* reads that had to wait, and that did not */
     bool stopping;
 };
 

@@ -194,24 +194,6 @@ static int expert_layer_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 
 /* ---- experts/NNN/EEE: its own tensors as links, its slices of fused ones as folders ---- */
 
-/* Whether ROW belongs to the folder's expert; its name there, and the node that it is. */
-static bool expert_child(const tm_node *node, uint32_t row, char file[TM_FILE_NAME_MAX + 1],
-                         tm_node *ret)
-{
-    const tm_tensor_table *table = table_of(node);
-    const tm_tensor_row *r = &table->rows[row];
-    tm_place place = tm_row_place(table, row);
-    if (place.expert == (int32_t)node->sub)
-        *ret = tm_node_near(node, TM_KIND_EXPERT_LINK, row, 0);
-    else if ((int32_t)node->sub < tm_row_fused_experts(table, row))
-        *ret = tm_node_near(node, TM_KIND_TENSOR, row, node->sub + 1);
-    else
-        return false;
-    size_t skip = structure_of(node)->several_stacks ? 0 : place.leaf_off;
-    tm_name_to_file(tm_row_name(table, r) + skip, r->name_len - skip, file);
-    return true;
-}
-
 static int32_t expert_at(const tm_node *node, uint32_t i)
 {
     assert(i < structure_of(node)->order_count);
@@ -236,16 +218,27 @@ static uint32_t rows_of_expert(const tm_node *node, int32_t expert)
 /* Calls for each row that may belong to the expert: the fused ones, then its own. */
 typedef struct expert_walk {
     uint32_t at, fused_end, own, own_end;
+    const char *stem; /* what stands before a role: "model.layers.0.mlp.experts.5."; NULL: no role
+                         is enough of a name */
+    size_t stem_len;
 } expert_walk;
 
 static expert_walk walk_expert(const tm_node *node)
 {
-    return (expert_walk){
+    expert_walk walk = {
         .at = layer_of(node)->first,
         .fused_end = rows_of_expert(node, TM_NO_EXPERT),
         .own = rows_of_expert(node, (int32_t)node->sub),
         .own_end = rows_of_expert(node, (int32_t)node->sub + 1),
     };
+    /* Where a layer has both, fused ones go by their whole names, for every expert. */
+    bool has_own = rows_of_expert(node, 0) < layer_of(node)->first + layer_of(node)->count;
+    if (has_own && walk.own == walk.own_end)
+        return walk;
+    uint32_t row = structure_of(node)->order[has_own ? walk.own : walk.at];
+    walk.stem = tm_row_name(table_of(node), &table_of(node)->rows[row]);
+    walk.stem_len = tm_row_place(table_of(node), row).leaf_off;
+    return walk;
 }
 
 static bool next_row(const tm_node *node, expert_walk *w, uint32_t *ret)
@@ -258,6 +251,31 @@ static bool next_row(const tm_node *node, expert_walk *w, uint32_t *ret)
     return true;
 }
 
+/* A role alone names a tensor only among those that share what stands before it. */
+static size_t stem_of(const tm_node *node, const expert_walk *w, const char *name, size_t leaf_off)
+{
+    bool shared = w->stem && leaf_off == w->stem_len && memcmp(name, w->stem, leaf_off) == 0;
+    return shared && !structure_of(node)->several_stacks ? leaf_off : 0;
+}
+
+/* Whether ROW belongs to the folder's expert; its name there, and the node that it is. */
+static bool expert_child(const tm_node *node, const expert_walk *w, uint32_t row,
+                         char file[TM_FILE_NAME_MAX + 1], tm_node *ret)
+{
+    const tm_tensor_table *table = table_of(node);
+    const tm_tensor_row *r = &table->rows[row];
+    tm_place place = tm_row_place(table, row);
+    if (place.expert == (int32_t)node->sub)
+        *ret = tm_node_near(node, TM_KIND_EXPERT_LINK, row, 0);
+    else if ((int32_t)node->sub < tm_row_fused_experts(table, row))
+        *ret = tm_node_near(node, TM_KIND_TENSOR, row, node->sub + 1);
+    else
+        return false;
+    size_t skip = stem_of(node, w, tm_row_name(table, r), place.leaf_off);
+    tm_name_to_file(tm_row_name(table, r) + skip, r->name_len - skip, file);
+    return true;
+}
+
 static int expert_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
                          tm_node *ret)
 {
@@ -266,7 +284,7 @@ static int expert_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
     char file[TM_FILE_NAME_MAX + 1];
     tm_node child;
     for (uint32_t row; next_row(node, &walk, &row);) {
-        if (!expert_child(node, row, file, &child) || strcmp(file, name) != 0)
+        if (!expert_child(node, &walk, row, file, &child) || strcmp(file, name) != 0)
             continue;
         *ret = tm_node_child(node, child.kind, child.item, child.sub);
         return 0;
@@ -282,7 +300,8 @@ static int expert_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
     tm_node child;
     uint64_t number = 0;
     for (uint32_t row; next_row(node, &walk, &row); number++)
-        if (expert_child(node, row, file, &child) && !tm_lister_add(lister, number, file, &child))
+        if (expert_child(node, &walk, row, file, &child) &&
+            !tm_lister_add(lister, number, file, &child))
             break;
     return 0;
 }

@@ -159,6 +159,7 @@ static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 typedef struct model_json {
     tm_session *session;
     tm_mounted *mounted;
+    size_t size;
 } model_json;
 
 static void model_json_free(void *ctx)
@@ -166,6 +167,21 @@ static void model_json_free(void *ctx)
     model_json *self = ctx;
     tm_mounted_unref(self->mounted);
     free(self);
+}
+
+/* Its size was told before it was made. */
+static int pad_json(char *text_take, size_t len, size_t size, char **ret)
+{
+    assert(len > 0 && len <= size);
+    char *padded = realloc(text_take, size);
+    if (!padded) {
+        free(text_take);
+        return -ENOMEM;
+    }
+    memset(padded + len - 1, ' ', size - len);
+    padded[size - 1] = '\n';
+    *ret = padded;
+    return 0;
 }
 
 static int model_json_make(void *ctx, tm_req *req, void **ret)
@@ -176,8 +192,12 @@ static int model_json_make(void *ctx, tm_req *req, void **ret)
     char *bytes;
     size_t len;
     /* Files that cannot be read have none, and that is no reason to show nothing. */
-    bool known = tm_session_fingerprint(self->session, self->mounted, req, fingerprint) == 0;
-    TM_TRY(render_bytes(&node, known ? fingerprint : no_fingerprint, req, &bytes, &len));
+    int rc = tm_session_fingerprint(self->session, self->mounted, req, fingerprint);
+    if (rc == -ENOMEM || rc == -EINTR)
+        return rc;
+    TM_TRY(render_bytes(&node, rc == 0 ? fingerprint : NULL, req, &bytes, &len));
+    if (pad_json(bytes, len, self->size, &bytes) < 0)
+        return out_of_memory(req);
     *ret = bytes;
     return 0;
 }
@@ -190,7 +210,7 @@ static int model_json_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob 
     model_json *ctx = TM_NEW(model_json);
     if (!ctx)
         return out_of_memory(req);
-    *ctx = (model_json){fs->session, tm_mounted_ref(node->mounted)};
+    *ctx = (model_json){fs->session, tm_mounted_ref(node->mounted), params.size};
     params.ctx = ctx;
     return tm_blob_lazy_new(&params, ret) < 0 ? out_of_memory(req) : 0;
 }

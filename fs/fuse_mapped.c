@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WINDOW_BYTES ((uint64_t)256 << 20)
+#define WINDOW_BYTES ((uint64_t)64 << 20)
 #define OVERLAP      ((uint64_t)2 << 20) /* so that no request lies across two windows */
 enum {
     WINDOWS = 16,

@@ -90,7 +90,7 @@ static void expect_file(const char *path, const tm_attr *attr)
     if (file.blob->size != attr->size || file.live != attr->live)
         fail_msg("%s: the open file differs from its attributes", path);
     free(content_of_blob(file.blob));
-    tm_blob_unref(file.blob);
+    close_file(file.blob);
     assert_int_equal(tree->ops->readlink(tree, attr->ino, &req, &target), -EINVAL);
 }
 

@@ -192,7 +192,7 @@ static void expect_content(uint64_t folder, const char *file, const void *bytes,
     assert_int_equal(blob->size, len);
     char *got = content_of_blob(blob);
     assert_memory_equal(got, bytes, len);
-    tm_blob_unref(blob);
+    close_file(blob);
     free(got);
 }
 

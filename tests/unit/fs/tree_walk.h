@@ -136,6 +136,12 @@ static inline tm_blob *open_file(uint64_t ino)
     return file.blob;
 }
 
+static inline void close_file(tm_blob *blob)
+{
+    tm_blob_unhold(blob);
+    tm_blob_unref(blob);
+}
+
 /* Malloc'ed, with a NUL behind it. */
 static inline char *content_of_blob(tm_blob *blob)
 {
@@ -156,7 +162,7 @@ static inline char *content_of_path(const char *path, size_t *ret_len)
     assert_int_equal(blob->size, attr.size);
     *ret_len = blob->size;
     char *bytes = content_of_blob(blob);
-    tm_blob_unref(blob);
+    close_file(blob);
     return bytes;
 }
 
