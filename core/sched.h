@@ -22,7 +22,7 @@ struct tm_sched {
     pthread_mutex_t lock; /* guards what follows; taken after a read's lock */
     pthread_cond_t wake;
     pthread_t clock;
-    tm_read *timed;                /* list of reads under way that have a deadline */
+    tm_read *timed; /* list of reads under way that have a deadline */
     bool stopping;
 };
 

@@ -18,6 +18,7 @@ void tm_listing_done(tm_listing *listing)
         free(listing->entries[i].path);
     free(listing->entries);
     free(listing->root);
+    free(listing->cache);
     tm_listing_init(listing);
 }
 
@@ -248,6 +249,8 @@ static int read_listing(tm_listing *listing, const char *path, int depth, tm_req
         listing->root = NULL;
         return tm_fail(req, ENOMEM, "out of memory");
     }
+    if (strcmp(given, resolved) != 0)
+        listing->cache = TM_STEAL(given);
     listing->root_identity = identity_of(&st);
     if (S_ISREG(st.st_mode))
         return read_file(listing, &st, req);
@@ -317,8 +320,20 @@ static bool same_identity(const char *path, const tm_file_identity *was)
            is.mtime_ns == was->mtime_ns;
 }
 
+/* Whether the root is still the snapshot that its cache folder means. */
+static bool same_snapshot(const tm_listing *listing)
+{
+    if (!listing->cache)
+        return true;
+    TM_AUTO_FREE char *now = resolve_cache(listing->cache);
+    const char *name = now ? strrchr(now, '/') : NULL;
+    return name && strcmp(strrchr(listing->root, '/'), name) == 0;
+}
+
 bool tm_listing_is_current(const tm_listing *listing)
 {
+    if (!same_snapshot(listing))
+        return false;
     if (!listing->is_file && !same_identity(listing->root, &listing->root_identity))
         return false;
     for (size_t i = 0; i < listing->count; i++) {

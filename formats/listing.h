@@ -22,7 +22,8 @@ typedef struct tm_entry {
 } tm_entry;
 
 typedef struct tm_listing {
-    char *root; /* absolute; of a single file its folder */
+    char *root;  /* absolute; of a single file its folder */
+    char *cache; /* the cache folder whose snapshot the root is, NULL where it is none */
     tm_file_identity root_identity;
     tm_entry *entries; /* sorted by path, bytewise */
     size_t count, cap;
@@ -49,7 +50,8 @@ size_t tm_listing_lower_bound(const tm_listing *listing, const char *path, size_
 /* "ROOT/PATH", malloc'ed; NULL for want of memory. */
 char *tm_listing_path(const tm_listing *listing, const char *path);
 
-/* Whether nothing that was listed has changed: the same folders, the same files. May block. */
+/* Whether nothing that was listed has changed: the same folders, the same files, and of a cache the
+ * same snapshot. May block. */
 bool tm_listing_is_current(const tm_listing *listing);
 
 #endif

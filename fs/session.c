@@ -163,13 +163,15 @@ static int open_source(tm_session *s, const char *name, const char *source, tm_r
 {
     tm_mounted_params params = {
         .sched = s->sched, .files = s->files, .name = name, .source = source};
-    TM_TRY(new_serial(s, req, &params.serial));
-    TM_TRY(tm_mounted_open(&params, req, ret));
-    tm_mounted *m = *ret;
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;
+    TM_TRY(tm_mounted_open(&params, req, &m));
+    /* Not before: a source that is away is tried again and again, and numbers are few. */
+    TM_TRY(new_serial(s, req, &m->serial));
     if (m->words)
         tm_log_add(s->log, TM_LOG_WARNING, "%s", m->words);
     for (size_t i = 0; m->model && i < m->model->diag.count; i++)
         tm_log_add(s->log, TM_LOG_WARNING, "%s: %s", name, m->model->diag.lines[i].words);
+    *ret = TM_STEAL(m);
     return 0;
 }
 
@@ -266,12 +268,11 @@ int tm_session_remove(tm_session *s, const char *name, tm_req *req)
 int tm_session_reload(tm_session *s, const char *name, tm_req *req)
 {
     assert(req->may_block);
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_find(s, name);
     TM_AUTO(tm_mounted_unrefp) tm_mounted *fresh = NULL;
-    if (!now)
-        return tm_fail(req, EINVAL, "'%s' is not mounted", name);
-    pthread_mutex_lock(&s->opening);
-    int rc = open_source(s, name, now->source, req, &fresh);
+    pthread_mutex_lock(&s->opening); /* from here on no other source takes the name */
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_find(s, name);
+    int rc = now ? open_source(s, name, now->source, req, &fresh)
+                 : tm_fail(req, EINVAL, "'%s' is not mounted", name);
     TM_AUTO(tm_mounted_unrefp) tm_mounted *was = rc == 0 ? replace_top(s, name, fresh) : NULL;
     pthread_mutex_unlock(&s->opening);
     if (was)
@@ -331,10 +332,11 @@ int tm_session_member(tm_session *s, tm_mounted *collection, const char *name, t
     pthread_mutex_lock(&s->opening);
     int rc = 0;
     *ret = opened_member(s, member);
-    if (!*ret)
+    if (!*ret) {
         rc = open_member(s, collection, member, req, ret);
-    if (rc == 0)
-        tm_mounted_unref(replace_member(s, collection, member, *ret));
+        if (rc == 0)
+            tm_mounted_unref(replace_member(s, collection, member, *ret));
+    }
     pthread_mutex_unlock(&s->opening);
     return rc;
 }
@@ -346,9 +348,15 @@ static void mark_gone(tm_session *s, const tm_mounted *m, const char *words)
 {
     tm_mounted_params params = {.name = m->name, .source = m->source};
     TM_AUTO(tm_mounted_unrefp) tm_mounted *gone = NULL;
-    if (new_serial(s, NULL, &params.serial) < 0 || tm_mounted_gone(&params, words, NULL, &gone) < 0)
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = NULL;
+    pthread_mutex_lock(&s->opening);
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_find(s, m->name);
+    if (now == m && new_serial(s, NULL, &params.serial) == 0 &&
+        tm_mounted_gone(&params, words, NULL, &gone) == 0)
+        was = replace_top(s, m->name, gone);
+    pthread_mutex_unlock(&s->opening);
+    if (!was)
         return; /* as it stands, its reads fail with words; tried again in a second */
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = replace_top(s, m->name, gone);
     tm_log_add(s->log, TM_LOG_ERROR, "%s: %s", m->name, words);
     tell_changed(s, NULL, m->name, was);
 }

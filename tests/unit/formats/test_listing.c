@@ -245,6 +245,32 @@ static void a_cache_folder_without_a_usable_main_means_its_newest_snapshot(void 
     expect_listing(at("models--o--newest"), 0, "in-aaaa\n");
 }
 
+static void a_cache_folder_that_means_another_snapshot_has_changed(void **state)
+{
+    (void)state;
+    make_cache("models--o--moves", two_snapshots, (const long[]){100, 200}, 2);
+    write_text(at("models--o--moves/refs/main"), "aaaa");
+    tm_listing listing = read_listing(at("models--o--moves/"), 0);
+    assert_true(tm_listing_is_current(&listing));
+    write_text(at("models--o--moves/refs/main"), "bbbb");
+    assert_false(tm_listing_is_current(&listing));
+    write_text(at("models--o--moves/refs/main"), "aaaa\n");
+    assert_true(tm_listing_is_current(&listing));
+    remove_all(at("models--o--moves/refs"));
+    assert_false(tm_listing_is_current(&listing));
+    char *was = getcwd(NULL, 0);
+    assert_int_equal(chdir(files_root), 0);
+    tm_listing relative = read_listing("models--o--moves", 0);
+    assert_true(tm_listing_is_current(&relative));
+    remove_all(at("models--o--moves"));
+    assert_false(tm_listing_is_current(&relative));
+    assert_int_equal(chdir(was), 0);
+    free(was);
+    assert_false(tm_listing_is_current(&listing));
+    tm_listing_done(&relative);
+    tm_listing_done(&listing);
+}
+
 static void a_cache_folder_is_known_however_its_path_is_written(void **state)
 {
     (void)state;
@@ -488,6 +514,7 @@ int main(void)
         cmocka_unit_test(more_entries_than_the_limit_are_an_error),
         cmocka_unit_test(a_cache_folder_means_the_snapshot_that_main_names),
         cmocka_unit_test(a_cache_folder_without_a_usable_main_means_its_newest_snapshot),
+        cmocka_unit_test(a_cache_folder_that_means_another_snapshot_has_changed),
         cmocka_unit_test(a_cache_folder_is_known_however_its_path_is_written),
         cmocka_unit_test(what_only_looks_like_a_cache_folder_is_listed_as_it_is),
         cmocka_unit_test(a_file_is_its_folder_with_one_entry),

@@ -180,6 +180,30 @@ static void fused_experts_are_folders_of_their_slices(void **state)
     free(bytes);
 }
 
+/* Two codes a byte: an expert may end in the middle of one. */
+static void fused_experts_of_half_bytes_have_values_and_bytes_where_they_are_whole(void **state)
+{
+    (void)state;
+    static const uint8_t codes[] = {0x21, 0x43, 0x65};
+    static const float values[] = {0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f};
+    static const file_tensor tensors[] = {{.name = "m.layers.0.mlp.experts.down_proj",
+                                           .dtype = "F4",
+                                           .shape = "3,1,2",
+                                           .bytes = codes},
+                                          {.name = "m.layers.0.mlp.experts.gate_up_proj",
+                                           .dtype = "F4",
+                                           .shape = "2,3,1",
+                                           .bytes = codes}};
+    write_safetensors(at("half/model.safetensors"), tensors, 2);
+    mount_source(NULL, at("half"));
+    expect_bytes_at("models/half/experts/000/001/down_proj/raw", codes + 1, 1);
+    expect_npy_at("models/half/experts/000/001/down_proj/data.npy", values + 2, 8);
+    expect_error("models/half/experts/000/001/gate_up_proj/raw", -EOPNOTSUPP);
+    expect_npy_at("models/half/experts/000/001/gate_up_proj/data.npy", values + 3, 12);
+    expect_text_at("models/half/experts/000/001/gate_up_proj/at/2,0", "                       4\n");
+    unmount("half");
+}
+
 static void where_one_number_names_two_layers_names_are_whole(void **state)
 {
     (void)state;
@@ -350,6 +374,7 @@ int main(void)
         cmocka_unit_test(layers_of_any_number_are_found),
         cmocka_unit_test(experts_of_their_own_are_links_by_role),
         cmocka_unit_test(fused_experts_are_folders_of_their_slices),
+        cmocka_unit_test(fused_experts_of_half_bytes_have_values_and_bytes_where_they_are_whole),
         cmocka_unit_test(where_one_number_names_two_layers_names_are_whole),
         cmocka_unit_test(experts_of_two_kinds_in_a_layer_have_names_of_their_own),
         cmocka_unit_test(an_expert_number_beyond_all_folders_does_no_harm),
