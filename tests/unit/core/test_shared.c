@@ -367,7 +367,8 @@ static void a_read_that_waits_for_a_result_ends_at_its_deadline(void **state)
     tm_read_params params = {.sched = sched,
                              .blob = &r->blob,
                              .len = 100,
-                             .deadline_ns = tm_now_ns(),
+                             /* Not before it has joined: then there were nothing to cancel. */
+                             .deadline_ns = tm_now_ns() + 300000000,
                              .done = ending_note,
                              .user = &e};
     assert_int_equal(tm_read_new(&params, &e.read), 0);

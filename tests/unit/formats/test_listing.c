@@ -243,6 +243,8 @@ static void a_cache_folder_without_a_usable_main_means_its_newest_snapshot(void 
     }
     set_time(at("models--o--newest/snapshots/aaaa"), 200, 1);
     expect_listing(at("models--o--newest"), 0, "in-aaaa\n");
+    set_time(at("models--o--newest/snapshots/bbbb"), 200, 2);
+    expect_listing(at("models--o--newest"), 0, "in-bbbb\n");
 }
 
 static void a_cache_folder_that_means_another_snapshot_has_changed(void **state)
