@@ -533,6 +533,22 @@ static void a_selection_is_forgotten_when_the_kernel_forgets_it(void **state)
     assert_int_equal(tree->ops->getattr(tree, find("models/llama").ino, &req, &attr), 0);
 }
 
+/* Its number within the table is given again, to a name of another source. */
+static void a_number_that_another_source_was_given_is_stale_for_the_first(void **state)
+{
+    (void)state;
+    tm_attr attr;
+    tm_req req = blocking_request();
+    uint64_t first = look_up(find("models/llama/tensors/model.norm.weight/at").ino, "1").ino;
+    uint64_t folder = find("models/again/tensors/model.norm.weight/at").ino;
+    uint64_t within = (UINT64_C(1) << 38) - 1;
+    tree->ops->forget(tree, first, 1);
+    uint64_t second = look_up(folder, "2").ino;
+    assert_int_equal(second & within, first & within);
+    assert_int_equal(tree->ops->getattr(tree, first, &req, &attr), -ESTALE);
+    assert_int_equal(tree->ops->getattr(tree, second, &req, &attr), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -550,6 +566,7 @@ int main(void)
         cmocka_unit_test(numbers_that_were_never_given_are_stale),
         cmocka_unit_test(the_whole_has_the_bytes_of_its_sources),
         cmocka_unit_test(a_selection_is_forgotten_when_the_kernel_forgets_it),
+        cmocka_unit_test(a_number_that_another_source_was_given_is_stale_for_the_first),
     };
     return cmocka_run_group_tests_name("tree", tests, begin, tree_end);
 }
