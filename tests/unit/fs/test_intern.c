@@ -73,6 +73,28 @@ static void names_that_differ_in_any_part_are_different_entries(void **state)
         tm_intern_release(all[i]);
 }
 
+/* So many that they share buckets. */
+static void names_that_differ_in_one_number_are_different_entries(void **state)
+{
+    (void)state;
+    enum {
+        COUNT = 1000
+    };
+    static tm_interned *all[COUNT];
+    static bool seen[COUNT];
+    for (int part = 0; part < 2; part++) {
+        memset(seen, 0, sizeof(seen));
+        for (uint32_t i = 0; i < COUNT; i++) {
+            all[i] = get(0, TM_KIND_AT, part ? i : 3, part ? 3 : i, "0");
+            assert_true(all[i]->number < COUNT);
+            assert_false(seen[all[i]->number]);
+            seen[all[i]->number] = true;
+        }
+        for (uint32_t i = 0; i < COUNT; i++)
+            tm_intern_release(all[i]);
+    }
+}
+
 static void an_entry_lasts_while_it_is_used_or_known_to_the_kernel(void **state)
 {
     (void)state;
@@ -224,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_name_is_one_entry_with_one_number),
         cmocka_unit_test(names_that_differ_in_any_part_are_different_entries),
+        cmocka_unit_test(names_that_differ_in_one_number_are_different_entries),
         cmocka_unit_test(an_entry_lasts_while_it_is_used_or_known_to_the_kernel),
         cmocka_unit_test(an_entry_that_the_kernel_forgets_lasts_for_its_users),
         cmocka_unit_test(forgetting_too_much_or_what_is_unknown_does_no_harm),

@@ -328,12 +328,17 @@ static void what_is_no_command_is_refused_with_words(void **state)
     }
     char longest[9000];
     memset(longest, 'x', sizeof(longest));
-    req = blocking_request();
-    assert_int_equal(
-        tree->ops->write(tree, find(".tmorph/ctl").ino, longest, sizeof(longest), &req), -EINVAL);
-    req = blocking_request();
-    assert_int_equal(tree->ops->write(tree, find(".tmorph/ctl").ino, "remove \0x", 9, &req),
-                     -EINVAL);
+    const struct {
+        const char *bytes;
+        size_t len;
+    } unfit[] = {{longest, sizeof(longest)}, {"remove llama\0x", 14}};
+    for (size_t i = 0; i < TM_ARRAY_LEN(unfit); i++) {
+        req = blocking_request();
+        assert_int_equal(
+            tree->ops->write(tree, find(".tmorph/ctl").ino, unfit[i].bytes, unfit[i].len, &req),
+            -EINVAL);
+        assert_string_equal(tm_req_words(&req), "ctl: not a command");
+    }
 }
 
 static void transport_has_a_row_for_each_file_of_load(void **state)
