@@ -158,7 +158,10 @@ static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t l
     TM_AUTO_FREE char *line = strndup(bytes, len);
     if (!line)
         return tm_fail(req, ENOMEM, "out of memory");
-    line[strcspn(line, "\n")] = '\0';
+    size_t end = strcspn(line, "\n");
+    if (line[end] && line[end + 1])
+        return tm_fail(req, EINVAL, "ctl: one command a write");
+    line[end] = '\0';
     char *argument = strchr(line, ' ');
     if (!argument)
         return tm_fail(req, EINVAL, "ctl: '%s': a command and its argument", line);

@@ -15,7 +15,8 @@ static tm_backing **find(tm_fuse *fuse, fuse_ino_t ino)
     return link;
 }
 
-/* The inode's backing id, one user more; 0 where the kernel refuses. The lock is held. */
+/* The inode's backing id, one user more; 0 where the kernel refuses. The lock is held. An inode
+ * that is passed through already stays so, whatever became of others meanwhile. */
 static int use_backing(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, int fd)
 {
     tm_backing *backing = *find(fuse, ino);
@@ -23,6 +24,8 @@ static int use_backing(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, int fd)
         backing->users++;
         return backing->id;
     }
+    if (!atomic_load(&fuse->passthrough))
+        return 0;
     backing = TM_NEW(tm_backing);
     int id = backing ? tm_fuse_backing_open(req, fd) : 0;
     if (id <= 0) {
@@ -40,18 +43,12 @@ int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *ha
     int fd = tm_handle_fd(handle);
     if (fd < 0)
         return 0;
-    int id = 0;
-    if (atomic_load(&fuse->passthrough)) {
-        pthread_mutex_lock(&fuse->lock);
-        id = use_backing(fuse, req, ino, fd);
-        pthread_mutex_unlock(&fuse->lock);
-        if (id <= 0) {
-            /* Refused (a stacked filesystem, no privilege): not asked for again. */
-            atomic_store(&fuse->passthrough, false);
-            if (!fuse->demanded)
-                atomic_store(&fuse->tree->raw_way, TM_RAW_MAPPED);
-        }
-    }
+    pthread_mutex_lock(&fuse->lock);
+    int id = use_backing(fuse, req, ino, fd);
+    pthread_mutex_unlock(&fuse->lock);
+    if (id <= 0 && atomic_exchange(&fuse->passthrough, false) && !fuse->demanded)
+        /* Refused (a stacked filesystem, no privilege): not asked for again. */
+        atomic_store(&fuse->tree->raw_way, TM_RAW_MAPPED);
     if (id <= 0)
         return fuse->demanded ? -EOPNOTSUPP : 0;
     tm_fuse_set_backing(fi, id);

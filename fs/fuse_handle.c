@@ -95,15 +95,21 @@ void tm_handle_set_backing(tm_handle *handle, int backing_id)
 
 /* ---- Reads under way ---- */
 
+static void on_interrupt(fuse_req_t req, void *data);
+
+/* From when this returns, an interrupt, a flush or the mount's end may end the read at any time,
+ * and with it R, its request and the handle. Until then the lock keeps the read from being found.
+ */
 static void link_reading(tm_handle *handle, reading *r)
 {
+    tm_reads_begin(handle->params.reads);
     pthread_mutex_lock(&handle->lock);
     r->next = handle->readings;
     if (r->next)
         r->next->prev = r;
     handle->readings = r;
+    fuse_req_interrupt_func(r->req, on_interrupt, r);
     pthread_mutex_unlock(&handle->lock);
-    tm_reads_begin(handle->params.reads);
 }
 
 static void unlink_reading(reading *r)
@@ -214,10 +220,8 @@ static int start_read(tm_handle *handle, fuse_req_t req, uint64_t off, size_t le
         free(r);
         return rc;
     }
-    /* An interrupt may end the read before it is begun: R is not touched after it can. */
-    tm_read *read = tm_read_ref(r->read);
+    tm_read *read = tm_read_ref(r->read); /* the read may end before it is begun */
     link_reading(handle, r);
-    fuse_req_interrupt_func(req, on_interrupt, r);
     tm_read_go(read);
     tm_read_unref(read);
     return 0;
@@ -265,7 +269,7 @@ void tm_handle_flush(tm_handle *handle, pid_t pid)
 {
     pthread_mutex_lock(&handle->lock);
     for (reading *r = handle->readings; r; r = r->next)
-        if (r->pid == pid || is_gone(r->pid))
+        if ((pid > 0 && r->pid == pid) || is_gone(r->pid))
             tm_read_cancel(r->read, EINTR, "its reader is gone");
     pthread_mutex_unlock(&handle->lock);
 }

@@ -110,16 +110,19 @@ static int mount_tree(mounting *m, tm_req *req)
     return 0;
 }
 
-static void detach(mounting *m)
+/* False where the process that was called is gone: nobody waits for this mount any more. */
+static bool detach(mounting *m)
 {
+    if (write(m->ready_fd, "", 1) != 1)
+        return false;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd <= 2; fd++)
         tm_ignore(dup2(null, fd));
     tm_closep(&null);
     tm_ignore(chdir("/"));
-    tm_ignore((int)write(m->ready_fd, "", 1));
     tm_closep(&m->ready_fd);
     m->ready_fd = -1;
+    return true;
 }
 
 static int serve(mounting *m)
@@ -130,8 +133,8 @@ static int serve(mounting *m)
     int rc = open_sources(m, &req);
     if (rc == 0)
         rc = mount_tree(m, &req);
-    if (rc == 0 && m->ready_fd >= 0)
-        detach(m);
+    if (rc == 0 && m->ready_fd >= 0 && !detach(m))
+        rc = tm_fail(&req, EPIPE, "the command that asked for the mount is gone");
     if (rc == 0)
         rc = tm_mount_serve(m->mount, &req);
     if (rc < 0)
