@@ -50,17 +50,17 @@ unsigned tm_file_set_open_count(tm_file_set *set)
     return n;
 }
 
-static tm_file_identity identity_of(const struct stat *st)
+tm_file_identity tm_file_identity_from(const struct stat *st)
 {
     return (tm_file_identity){
         .dev = st->st_dev,
         .ino = st->st_ino,
-        .size = (uint64_t)st->st_size,
+        .size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
         .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
     };
 }
 
-static bool same_identity(const tm_file_identity *a, const tm_file_identity *b)
+bool tm_file_identity_equal(const tm_file_identity *a, const tm_file_identity *b)
 {
     return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
@@ -91,7 +91,7 @@ int tm_file_new(tm_file_set *set, const char *path, tm_req *req, tm_file **ret)
     if (!file)
         return tm_fail(req, ENOMEM, "out of memory");
     file->set = set;
-    file->identity = identity_of(&st);
+    file->identity = tm_file_identity_from(&st);
     file->fd = -1;
     memcpy(file->path, path, len);
     atomic_init(&file->refs, 1);
@@ -178,8 +178,8 @@ static int open_current(tm_file *file, tm_req *req, int *ret_fd)
     TM_AUTO_CLOSE int fd = -1;
     struct stat st;
     TM_TRY(open_regular(file->path, req, &fd, &st));
-    tm_file_identity now = identity_of(&st);
-    if (!same_identity(&now, &file->identity))
+    tm_file_identity now = tm_file_identity_from(&st);
+    if (!tm_file_identity_equal(&now, &file->identity))
         return tm_fail(req, ESTALE, "%s: the file changed while it was mounted", file->path);
     /* What is read ahead is for core/blob_file.c to say. */
     tm_ignore(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM));
@@ -233,8 +233,8 @@ int tm_file_check(tm_file *file, int fd, tm_req *req)
     struct stat st;
     if (fstat(fd, &st) < 0)
         return tm_fail(req, errno, "%s: %s", file->path, strerror(errno));
-    tm_file_identity now = identity_of(&st);
-    if (!same_identity(&now, &file->identity))
+    tm_file_identity now = tm_file_identity_from(&st);
+    if (!tm_file_identity_equal(&now, &file->identity))
         return tm_fail(req, ESTALE, "%s: the file was changed while it was mounted", file->path);
     return 0;
 }
@@ -244,6 +244,6 @@ bool tm_file_is_current(const tm_file *file)
     struct stat st;
     if (stat(file->path, &st) < 0)
         return false;
-    tm_file_identity now = identity_of(&st);
-    return same_identity(&now, &file->identity);
+    tm_file_identity now = tm_file_identity_from(&st);
+    return tm_file_identity_equal(&now, &file->identity);
 }

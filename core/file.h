@@ -19,6 +19,11 @@ typedef struct tm_file_identity {
     int64_t mtime_ns;
 } tm_file_identity;
 
+struct stat;
+/* Of a folder the size is 0: it says nothing. */
+tm_file_identity tm_file_identity_from(const struct stat *st);
+bool tm_file_identity_equal(const tm_file_identity *a, const tm_file_identity *b);
+
 TM_MUST_CHECK int tm_file_set_new(unsigned max_descriptors, tm_file_set **ret);
 void tm_file_set_free(tm_file_set *set); /* every file must be gone */
 

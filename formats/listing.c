@@ -22,16 +22,6 @@ void tm_listing_done(tm_listing *listing)
     tm_listing_init(listing);
 }
 
-static tm_file_identity identity_of(const struct stat *st)
-{
-    return (tm_file_identity){
-        .dev = st->st_dev,
-        .ino = st->st_ino,
-        .size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
-        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
-    };
-}
-
 char *tm_listing_path(const tm_listing *listing, const char *path)
 {
     char *ret;
@@ -54,7 +44,7 @@ static int add_entry(tm_listing *listing, char *path_take, const struct stat *st
         listing->cap = cap;
     }
     tm_entry *entry = &listing->entries[listing->count++];
-    *entry = (tm_entry){TM_STEAL(path), S_ISDIR(st->st_mode), identity_of(st)};
+    *entry = (tm_entry){TM_STEAL(path), S_ISDIR(st->st_mode), tm_file_identity_from(st)};
     if (!entry->is_dir && entry->identity.mtime_ns > listing->mtime_ns)
         listing->mtime_ns = entry->identity.mtime_ns;
     return 0;
@@ -254,7 +244,7 @@ static int read_listing(tm_listing *listing, const char *path, int depth, tm_req
     }
     if (strcmp(given, resolved) != 0)
         listing->cache = TM_STEAL(given);
-    listing->root_identity = identity_of(&st);
+    listing->root_identity = tm_file_identity_from(&st);
     if (S_ISREG(st.st_mode))
         return read_file(listing, &st, req);
     if (!S_ISDIR(st.st_mode))
@@ -318,9 +308,8 @@ static bool same_identity(const char *path, const tm_file_identity *was)
     struct stat st;
     if (stat(path, &st) < 0)
         return false;
-    tm_file_identity is = identity_of(&st);
-    return is.dev == was->dev && is.ino == was->ino && is.size == was->size &&
-           is.mtime_ns == was->mtime_ns;
+    tm_file_identity is = tm_file_identity_from(&st);
+    return tm_file_identity_equal(&is, was);
 }
 
 /* Whether the root is still the snapshot that its cache folder means. */

@@ -190,11 +190,6 @@ void tm_mounted_unrefp(tm_mounted **m)
     tm_mounted_unref(*m);
 }
 
-static bool same_file(const tm_file_identity *a, const tm_file_identity *b)
-{
-    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
-}
-
 /* Keeps FILE as the one of its entry, unless another thread was first; returns the one kept. */
 static tm_file *keep_file(tm_mounted *m, size_t entry, tm_file *file)
 {
@@ -217,7 +212,7 @@ int tm_mounted_file(tm_mounted *m, tm_file_set *set, size_t entry, tm_req *req, 
         return tm_fail(req, ENOMEM, "out of memory");
     TM_TRY(tm_file_new(set, path, req, &file));
     int rc = 0;
-    if (same_file(tm_file_identity_of(file), &m->listing.entries[entry].identity))
+    if (tm_file_identity_equal(tm_file_identity_of(file), &m->listing.entries[entry].identity))
         *ret = keep_file(m, entry, file);
     else
         rc = tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
