@@ -298,7 +298,7 @@ static void ctl_adds_reloads_and_removes(void **state)
     uint64_t was = find("models/by-ctl").ino;
     assert_int_equal(write_ctl("reload by-ctl", &req), 0);
     assert_int_not_equal(find("models/by-ctl").ino, was);
-    assert_int_equal(write_ctl("remove by-ctl\nignored", &req), 0);
+    assert_int_equal(write_ctl("remove by-ctl\n", &req), 0);
     expect_error("models/by-ctl", -ENOENT);
     expect_bytes_at(".tmorph/ctl", "", 0);
 }
@@ -312,6 +312,7 @@ static void what_is_no_command_is_refused_with_words(void **state)
         {"", "ctl: '': a command and its argument"},
         {"\n", "ctl: '': a command and its argument"},
         {"remove", "ctl: 'remove': a command and its argument"},
+        {"remove a\nremove b", "ctl: one command a write"},
         {"frob x", "ctl: no command 'frob'; there are add, remove, reload"},
         {"add x", "ctl: add takes NAME=SOURCE"},
         {"add x=relative", "ctl: add x: give the source's absolute path"},
