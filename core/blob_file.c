@@ -105,7 +105,11 @@ static void fetch_job(tm_job *job)
 
 static void file_fetch_start(tm_blob *blob, tm_fetch *fetch)
 {
-    fetch->job = (tm_job){.run = fetch_job, .lane = fetch->read->params.lane};
+    fetch->job = (tm_job){
+        .run = fetch_job,
+        .lane = fetch->read->params.lane,
+        .key = tm_file_identity_of(as_file(blob)->file)->dev + 1,
+    };
     tm_pool_submit(as_file(blob)->sched->io, &fetch->job);
 }
 

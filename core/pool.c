@@ -3,42 +3,154 @@
 #include <pthread.h>
 #include <stdio.h>
 
+/* Lanes that are limited alike: SCALAR, SELECTION, and the others. */
+enum {
+    CLASSES = TM_LANE_VISIBLE + 1
+};
+
+typedef struct key_use key_use;
+
+/* A key of which jobs run. Those that may not run beside them wait here, not in the lanes: who
+ * looks for work does not meet them. */
+struct key_use {
+    uint64_t key; /* 0: unused */
+    unsigned running[CLASSES];
+    tm_job held[TM_LANE_COUNT]; /* list heads */
+    unsigned held_count;
+};
+
 struct tm_pool {
     pthread_mutex_t lock; /* guards all below; nothing else is locked while it is held */
     pthread_cond_t work;
     tm_job lanes[TM_LANE_COUNT]; /* list heads */
     tm_pool_lane_counts counts[TM_LANE_COUNT];
+    unsigned running[CLASSES];
+    key_use *keys; /* key_max of them */
+    unsigned key_max;
     tm_pool_params params;
     pthread_t *threads;
-    unsigned started, idle, queued;
+    unsigned started, idle, queued; /* queued: in the lanes */
     bool stopping;
     char name[16];
 };
 
-/* How many threads may run jobs of LANE and those below it: the last ones are for higher lanes. */
-static unsigned thread_limit(const tm_pool *pool, int lane)
+/* ---- Lists ---- */
+
+static void list_init(tm_job *head)
 {
-    unsigned spared = lane == TM_LANE_SCALAR      ? 0
-                      : lane == TM_LANE_SELECTION ? pool->params.reserved / 2
-                                                  : pool->params.reserved;
-    return pool->params.threads - spared;
+    head->prev = head->next = head;
 }
 
-/* Jobs that run under the same limit, or a tighter one. */
-static unsigned running_beside(const tm_pool *pool, int lane)
+static void list_insert(tm_job *before, tm_job *job)
 {
-    unsigned running = 0;
-    for (lane = lane < TM_LANE_VISIBLE ? lane : TM_LANE_VISIBLE; lane < TM_LANE_COUNT; lane++)
-        running += (unsigned)pool->counts[lane].running;
-    return running;
+    job->prev = before->prev;
+    job->next = before;
+    before->prev->next = job;
+    before->prev = job;
 }
 
-static void unlink_job(tm_pool *pool, tm_job *job)
+static void list_remove(tm_job *job)
 {
     job->prev->next = job->next;
     job->next->prev = job->prev;
-    job->queued = false;
-    pool->counts[job->lane].queued--;
+}
+
+/* ---- Limits ---- */
+
+static unsigned class_of(tm_lane lane)
+{
+    return lane < TM_LANE_VISIBLE ? lane : TM_LANE_VISIBLE;
+}
+
+/* Whether one more job of LANE may run beside those, of LIMIT threads: the last ones are for higher
+ * lanes. */
+static bool has_room(const tm_pool *pool, const unsigned running[CLASSES], unsigned limit,
+                     tm_lane lane)
+{
+    const unsigned spared[CLASSES] = {0, pool->params.reserved / 2, pool->params.reserved};
+    unsigned beside = 0;
+    for (unsigned i = class_of(lane); i < CLASSES; i++)
+        beside += running[i];
+    return beside + spared[class_of(lane)] < limit;
+}
+
+/* The use of KEY, NULL where none of its jobs runs. */
+static key_use *find_use(tm_pool *pool, uint64_t key)
+{
+    for (unsigned i = 0; key && i < pool->key_max; i++)
+        if (pool->keys[i].key == key)
+            return &pool->keys[i];
+    return NULL;
+}
+
+static bool is_unused(const key_use *use)
+{
+    unsigned running = 0;
+    for (int i = 0; i < CLASSES; i++)
+        running += use->running[i];
+    return running + use->held_count == 0;
+}
+
+/* Counts a job of KEY that begins. More keys than there is room for are not limited: NULL. */
+static key_use *begin_use(tm_pool *pool, uint64_t key, tm_lane lane)
+{
+    key_use *use = find_use(pool, key);
+    for (unsigned i = 0; !use && key && i < pool->key_max; i++)
+        if (pool->keys[i].key == 0)
+            use = &pool->keys[i];
+    if (use) {
+        use->key = key;
+        use->running[class_of(lane)]++;
+    }
+    return use;
+}
+
+static void put_in_lane(tm_pool *pool, tm_job *job, bool first)
+{
+    tm_job *head = &pool->lanes[job->lane];
+    list_insert(first ? head->next : head, job);
+    job->held_by = NULL;
+    pool->queued++;
+    pthread_cond_signal(&pool->work);
+}
+
+static void hold(key_use *use, tm_job *job)
+{
+    list_insert(&use->held[job->lane], job);
+    job->held_by = use;
+    use->held_count++;
+}
+
+/* One of those held may run now, the highest: whoever takes it, its end lets the next one go. */
+static void let_go_one(tm_pool *pool, key_use *use)
+{
+    for (int lane = 0; lane < TM_LANE_COUNT; lane++) {
+        tm_job *job = use->held[lane].next;
+        if (job == &use->held[lane])
+            continue;
+        if (has_room(pool, use->running, pool->params.per_key, job->lane)) {
+            list_remove(job);
+            use->held_count--;
+            put_in_lane(pool, job, true);
+        }
+        break;
+    }
+    if (is_unused(use))
+        use->key = 0;
+}
+
+static void end_use(tm_pool *pool, key_use *use, tm_lane lane)
+{
+    assert(use->running[class_of(lane)] > 0);
+    use->running[class_of(lane)]--;
+    let_go_one(pool, use);
+}
+
+/* ---- Jobs ---- */
+
+static void unlink_job(tm_pool *pool, tm_job *job)
+{
+    list_remove(job);
     pool->queued--;
 }
 
@@ -47,13 +159,16 @@ static tm_job *take_job(tm_pool *pool)
 {
     for (int lane = 0; lane < TM_LANE_COUNT; lane++) {
         tm_job *head = &pool->lanes[lane];
-        if (head->next == head)
-            continue;
-        if (running_beside(pool, lane) >= thread_limit(pool, lane))
-            return NULL;
-        tm_job *job = head->next;
-        unlink_job(pool, job);
-        return job;
+        while (head->next != head) {
+            tm_job *job = head->next;
+            if (!has_room(pool, pool->running, pool->params.threads, job->lane))
+                return NULL; /* nor may one of a lower lane */
+            unlink_job(pool, job);
+            key_use *use = find_use(pool, job->key);
+            if (!use || has_room(pool, use->running, pool->params.per_key, job->lane))
+                return job;
+            hold(use, job);
+        }
     }
     return NULL;
 }
@@ -61,10 +176,17 @@ static tm_job *take_job(tm_pool *pool)
 static void run_job(tm_pool *pool, tm_job *job)
 {
     tm_lane lane = job->lane;
+    job->queued = false;
+    pool->counts[lane].queued--;
     pool->counts[lane].running++;
+    pool->running[class_of(lane)]++;
+    key_use *use = begin_use(pool, job->key, lane);
     pthread_mutex_unlock(&pool->lock);
     job->run(job);
     pthread_mutex_lock(&pool->lock);
+    if (use)
+        end_use(pool, use, lane);
+    pool->running[class_of(lane)]--;
     pool->counts[lane].running--;
     pool->counts[lane].done++;
 }
@@ -106,13 +228,21 @@ int tm_pool_new(const tm_pool_params *params, tm_pool **ret)
         return -ENOMEM;
     pool->params = *params;
     pool->threads = tm_new_array(params->threads, sizeof(*pool->threads));
-    if (!pool->threads) {
+    /* Those of which jobs run, and as many again of which some are about to. */
+    pool->key_max = params->per_key ? 2 * params->threads : 0;
+    pool->keys = tm_new_array(pool->key_max, sizeof(*pool->keys));
+    if (!pool->threads || !pool->keys) {
+        free(pool->threads);
+        free(pool->keys);
         free(pool);
         return -ENOMEM;
     }
     snprintf(pool->name, sizeof(pool->name), "%s", params->name);
     for (int lane = 0; lane < TM_LANE_COUNT; lane++)
-        pool->lanes[lane].prev = pool->lanes[lane].next = &pool->lanes[lane];
+        list_init(&pool->lanes[lane]);
+    for (unsigned i = 0; i < pool->key_max; i++)
+        for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+            list_init(&pool->keys[i].held[lane]);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_mutex_lock(&pool->lock);
@@ -140,6 +270,7 @@ void tm_pool_free(tm_pool *pool)
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->lock);
     free(pool->threads);
+    free(pool->keys);
     free(pool);
 }
 
@@ -147,18 +278,12 @@ void tm_pool_submit(tm_pool *pool, tm_job *job)
 {
     pthread_mutex_lock(&pool->lock);
     assert(!job->queued);
-    tm_job *head = &pool->lanes[job->lane];
-    job->prev = head->prev;
-    job->next = head;
-    head->prev->next = job;
-    head->prev = job;
     job->queued = true;
     pool->counts[job->lane].queued++;
-    pool->queued++;
+    put_in_lane(pool, job, false);
     /* An idle thread may have been woken for another job already. */
     if (pool->queued > pool->idle && pool->started < pool->params.threads && !pool->stopping)
         tm_ignore(start_thread(pool)); /* where it fails, those that run will come to it */
-    pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -166,8 +291,19 @@ bool tm_pool_withdraw(tm_pool *pool, tm_job *job)
 {
     pthread_mutex_lock(&pool->lock);
     bool queued = job->queued;
-    if (queued)
-        unlink_job(pool, job);
+    if (queued) {
+        key_use *use = job->held_by ? job->held_by : find_use(pool, job->key);
+        if (job->held_by) {
+            list_remove(job);
+            use->held_count--;
+        } else {
+            unlink_job(pool, job);
+        }
+        if (use)
+            let_go_one(pool, use); /* it may have been the one that was let go */
+        job->queued = false;
+        pool->counts[job->lane].queued--;
+    }
     pthread_mutex_unlock(&pool->lock);
     return queued;
 }

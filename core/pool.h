@@ -16,8 +16,10 @@ typedef struct tm_job tm_job;
 struct tm_job {
     void (*run)(tm_job *job); /* may free the job */
     tm_lane lane;
+    uint64_t key; /* what it may have to wait for: a disk, a source; 0: nothing of that kind */
     /* The pool's own: */
     tm_job *prev, *next;
+    struct key_use *held_by; /* NULL: in a lane */
     bool queued;
 };
 
@@ -25,6 +27,8 @@ typedef struct tm_pool_params {
     const char *name;  /* of its threads, at most 15 bytes */
     unsigned threads;  /* at most; they are started as work comes */
     unsigned reserved; /* of them, those for lanes above VISIBLE; half of these for SCALAR alone */
+    unsigned per_key; /* the most that jobs of one key hold at once, of which RESERVED are spared in
+                         the same way: one that hangs must not stop the others; 0: any */
 } tm_pool_params;
 
 typedef struct tm_pool_lane_counts {

@@ -1,5 +1,7 @@
 #include "core/read.h"
 
+#include <time.h>
+
 #include "core/buffer.h"
 #include "core/shared.h"
 
@@ -122,9 +124,15 @@ static void finish(tm_read *read, int rc)
         rc = atomic_load(&read->req.error);
     }
     if (read->watched)
-        tm_sched_unwatch(read->params.sched, read);
+        tm_sched_unwatch(read->params.sched, &read->timer);
     reply(read, rc);
     tm_read_unref(read);
+}
+
+static void expire(tm_timer *timer)
+{
+    tm_read_cancel(TM_CONTAINER(timer, tm_read, timer), ETIMEDOUT,
+                   "no answer within the time limit");
 }
 
 /* Starts what the plan still needs; false where the read was cancelled. READ may be gone when this
@@ -133,7 +141,8 @@ static bool start_pending(tm_read *read)
 {
     if (read->params.deadline_ns && !read->watched) {
         read->watched = true;
-        tm_sched_watch(read->params.sched, read);
+        read->timer = (tm_timer){.deadline_ns = read->params.deadline_ns, .expire = expire};
+        tm_sched_watch(read->params.sched, &read->timer);
     }
     pthread_mutex_lock(&read->lock);
     if (atomic_load(&read->req.cancelled)) {
@@ -265,6 +274,10 @@ void tm_read_cancel(tm_read *read, int code, const char *words)
 
 /* ---- Reads that a thread waits for ---- */
 
+enum {
+    CHECK_MS = 100, /* how late a cancel of the request may be noticed */
+};
+
 typedef struct sync_wait {
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -282,6 +295,28 @@ static void sync_done(tm_read *read, int rc)
     pthread_mutex_unlock(&w->lock);
 }
 
+static struct timespec soon(void)
+{
+    uint64_t at = tm_now_ns() + CHECK_MS * UINT64_C(1000000);
+    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
+}
+
+/* The read's result; where REQ ends first the read is cancelled. */
+static int wait_end(sync_wait *w, tm_read *read, tm_req *req)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->ended) {
+        struct timespec at = soon();
+        if (pthread_cond_clockwait(&w->cond, &w->lock, CLOCK_MONOTONIC, &at) == 0 || w->ended)
+            continue;
+        int rc = tm_req_check(req);
+        if (rc < 0)
+            tm_read_cancel(read, -rc, tm_req_words(req));
+    }
+    pthread_mutex_unlock(&w->lock);
+    return w->rc;
+}
+
 int tm_read_wait(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
 {
     assert(req->may_block);
@@ -292,7 +327,7 @@ int tm_read_wait(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len, void 
         .blob = blob,
         .off = off,
         .len = len,
-        .dst = dst,
+        .dst = NULL, /* not DST: a disk that hangs would hold it, and with it the caller */
         .lane = req->lane,
         .deadline_ns = req->deadline_ns,
         .done = sync_done,
@@ -303,12 +338,11 @@ int tm_read_wait(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len, void 
     if (rc < 0)
         return tm_fail(req, -rc, "out of memory");
     tm_read_go(read);
-    pthread_mutex_lock(&w.lock);
-    while (!w.ended)
-        pthread_cond_wait(&w.cond, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-    if (w.rc < 0)
-        tm_fail(req, -w.rc, "%s", tm_req_words(&read->req));
+    rc = wait_end(&w, read, req);
+    if (rc < 0)
+        tm_fail(req, -rc, "%s", tm_req_words(&read->req));
+    else
+        memcpy(dst, read->bytes, len);
     tm_read_unref(read);
-    return w.rc;
+    return rc;
 }

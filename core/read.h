@@ -44,7 +44,7 @@ struct tm_read {
     atomic_int arrived;  /* first error of an arrival */
     atomic_bool replied, cancel_sent;
     tm_job resume_job, cancel_job;
-    tm_read *timed_prev, *timed_next; /* sched's */
+    tm_timer timer;
     tm_plan plan;
 };
 
@@ -57,7 +57,8 @@ void tm_read_go(tm_read *read);
 /* CODE is a positive errno. Never calls done() itself: that comes from a worker. */
 void tm_read_cancel(tm_read *read, int code, const char *words);
 
-/* Reads now, waiting as needed: for threads of which nobody waits (req->may_block). Words in REQ.
+/* Reads now, waiting as needed: for threads of which nobody waits (req->may_block). Ends soon after
+ * REQ, or a request that it is a part of, is cancelled, or its deadline has passed. Words in REQ.
  */
 TM_MUST_CHECK int tm_read_wait(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len, void *dst,
                                tm_req *req);

@@ -34,6 +34,7 @@ enum {
 };
 
 struct tm_req {
+    tm_req *parent; /* NULL: none; its cancel ends this one too */
     tm_lane lane;
     bool may_block;        /* this thread may wait for I/O; else such work answers -EINPROGRESS */
     uint64_t deadline_ns;  /* tm_now_ns() at which it fails with ETIMEDOUT; 0: none */
@@ -44,6 +45,8 @@ struct tm_req {
 };
 
 void tm_req_init(tm_req *req, tm_lane lane);
+/* A part of PARENT that may fail on its own: same lane and deadline. PARENT outlives it. */
+void tm_req_init_part(tm_req *req, tm_req *parent);
 
 /* Records the first failure of REQ (may be NULL) and returns -CODE. CODE is a positive errno. When
  * this returns, the words of the first failure are there, whoever wrote them. */
@@ -55,5 +58,8 @@ const char *tm_req_words(const tm_req *req);
 
 /* 0, or where nobody waits any more the request's error: -EINTR if it has no other. */
 int tm_req_check(tm_req *req);
+/* The same where it would now wait: what is at hand is never too late, but -ETIMEDOUT where the
+ * deadline has passed. */
+int tm_req_check_wait(tm_req *req);
 
 #endif

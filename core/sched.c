@@ -3,12 +3,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/read.h"
-
 enum {
-    IO_THREADS = 24,
-    IO_RESERVED = 4, /* a single value is read even while a slow disk holds all others */
-    OPENERS = 8,
+    IO_THREADS = 32,
+    IO_PER_DISK = 12, /* so that a disk that hangs leaves threads to the others */
+    IO_RESERVED = 4,  /* a single value is read even while a slow disk holds all others */
+    OPENERS = 16,
+    OPENERS_PER_SOURCE = 4,
     CLOCK_TICK_MS = 100, /* how late a deadline may be noticed */
 };
 
@@ -30,14 +30,14 @@ static void *clock_main(void *arg)
     pthread_setname_np(pthread_self(), "tm-clock");
     pthread_mutex_lock(&sched->lock);
     while (!sched->stopping) {
-        if (!sched->timed) {
+        if (!sched->timers) {
             pthread_cond_wait(&sched->wake, &sched->lock);
             continue;
         }
         uint64_t now = tm_now_ns();
-        for (tm_read *read = sched->timed; read; read = read->timed_next)
-            if (read->req.deadline_ns <= now)
-                tm_read_cancel(read, ETIMEDOUT, "no answer within the time limit");
+        for (tm_timer *timer = sched->timers; timer; timer = timer->next)
+            if (timer->deadline_ns <= now)
+                timer->expire(timer);
         struct timespec at = after_tick();
         pthread_cond_timedwait(&sched->wake, &sched->lock, &at);
     }
@@ -64,12 +64,19 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned workers = params->workers ? params->workers : cores > 0 ? (unsigned)cores : 1;
     unsigned io = params->io ? params->io : IO_THREADS;
-    int rc = tm_pool_new(&(tm_pool_params){"tm-worker", workers, 0}, &sched->workers);
+    tm_pool_params pools[] = {
+        {.name = "tm-worker", .threads = workers},
+        {.name = "tm-io",
+         .threads = io,
+         .reserved = io > IO_PER_DISK ? IO_RESERVED : 0,
+         .per_key = io > IO_PER_DISK ? IO_PER_DISK : 0},
+        {.name = "tm-opener", .threads = OPENERS, .per_key = OPENERS_PER_SOURCE},
+    };
+    int rc = tm_pool_new(&pools[0], &sched->workers);
     if (rc == 0)
-        rc = tm_pool_new(&(tm_pool_params){"tm-io", io, io > IO_RESERVED ? IO_RESERVED : 0},
-                         &sched->io);
+        rc = tm_pool_new(&pools[1], &sched->io);
     if (rc == 0)
-        rc = tm_pool_new(&(tm_pool_params){"tm-opener", OPENERS, 0}, &sched->openers);
+        rc = tm_pool_new(&pools[2], &sched->openers);
     if (rc == 0)
         rc = start_clock(sched);
     if (rc < 0) {
@@ -92,7 +99,7 @@ void tm_sched_free(tm_sched *sched)
     tm_pool_free(sched->io);
     tm_pool_free(sched->workers);
     pthread_mutex_lock(&sched->lock);
-    assert(!sched->timed);
+    assert(!sched->timers);
     sched->stopping = true;
     pthread_cond_signal(&sched->wake);
     pthread_mutex_unlock(&sched->lock);
@@ -102,27 +109,24 @@ void tm_sched_free(tm_sched *sched)
     free(sched);
 }
 
-void tm_sched_watch(tm_sched *sched, tm_read *read)
+void tm_sched_watch(tm_sched *sched, tm_timer *timer)
 {
     pthread_mutex_lock(&sched->lock);
-    read->timed_prev = NULL;
-    read->timed_next = sched->timed;
-    if (sched->timed)
-        sched->timed->timed_prev = read;
+    timer->prev = NULL;
+    timer->next = sched->timers;
+    if (timer->next)
+        timer->next->prev = timer;
     else
         pthread_cond_signal(&sched->wake);
-    sched->timed = read;
+    sched->timers = timer;
     pthread_mutex_unlock(&sched->lock);
 }
 
-void tm_sched_unwatch(tm_sched *sched, tm_read *read)
+void tm_sched_unwatch(tm_sched *sched, tm_timer *timer)
 {
     pthread_mutex_lock(&sched->lock);
-    if (read->timed_prev)
-        read->timed_prev->timed_next = read->timed_next;
-    else
-        sched->timed = read->timed_next;
-    if (read->timed_next)
-        read->timed_next->timed_prev = read->timed_prev;
+    *(timer->prev ? &timer->prev->next : &sched->timers) = timer->next;
+    if (timer->next)
+        timer->next->prev = timer->prev;
     pthread_mutex_unlock(&sched->lock);
 }

@@ -12,6 +12,15 @@
 
 #include "core/pool.h"
 
+typedef struct tm_timer tm_timer;
+
+/* Embedded in what has a deadline. */
+struct tm_timer {
+    uint64_t deadline_ns;
+    void (*expire)(tm_timer *timer); /* once or more, from the clock's thread; may not wait */
+    tm_timer *prev, *next;           /* the clock's */
+};
+
 typedef struct tm_sched_params {
     unsigned workers; /* CPU threads; 0: as many as there are cores */
     unsigned io;      /* threads that may wait in a local read; 0: a default */
@@ -19,10 +28,10 @@ typedef struct tm_sched_params {
 
 struct tm_sched {
     tm_pool *workers, *io, *openers;
-    pthread_mutex_t lock; /* guards what follows; taken after a read's lock */
+    pthread_mutex_t lock; /* guards what follows; held while a timer expires */
     pthread_cond_t wake;
     pthread_t clock;
-    tm_read *timed; /* list of reads under way that have a deadline */
+    tm_timer *timers; /* list */
     bool stopping;
 };
 
@@ -30,8 +39,9 @@ TM_MUST_CHECK int tm_sched_new(const tm_sched_params *params, tm_sched **ret);
 /* Every read must have ended. */
 void tm_sched_free(tm_sched *sched);
 
-/* For core/read.c: watch the read's deadline, and stop that. */
-void tm_sched_watch(tm_sched *sched, tm_read *read);
-void tm_sched_unwatch(tm_sched *sched, tm_read *read);
+/* Calls timer->expire() once its deadline has passed, until it is unwatched; when that returns, it
+ * is not being called any more. */
+void tm_sched_watch(tm_sched *sched, tm_timer *timer);
+void tm_sched_unwatch(tm_sched *sched, tm_timer *timer);
 
 #endif

@@ -24,19 +24,17 @@ typedef struct opening {
 /* One file's trouble is not the checkpoint's: it is read under a request of its own. */
 static opening with_request(const opening *o, tm_req *req)
 {
-    tm_req_init(req, o->req->lane);
-    req->may_block = true;
+    tm_req_init_part(req, o->req);
     opening sub = *o;
     sub.req = req;
     return sub;
 }
 
-/* Want of memory and a cancel fail the whole open, with the words of the file's request. */
+/* Want of memory fails the whole open, and the end of its own request does. */
 static int pass_fatal(opening *o, int rc, const tm_req *req)
 {
-    if (rc == -ENOMEM || rc == -EINTR)
-        return tm_fail(o->req, -rc, "%s", tm_req_words(req));
-    return 0;
+    TM_TRY(tm_req_check_wait(o->req));
+    return rc == -ENOMEM ? tm_fail(o->req, ENOMEM, "%s", tm_req_words(req)) : 0;
 }
 
 /* ---- Bytes of a file of the listing ---- */

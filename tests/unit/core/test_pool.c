@@ -42,7 +42,8 @@ static lettered_job lettered(note *n, char letter, tm_lane lane)
 static tm_pool *pool_new(unsigned threads, unsigned reserved)
 {
     tm_pool *pool;
-    tm_pool_params params = {"a-name-longer-than-15", threads, reserved};
+    tm_pool_params params = {
+        .name = "a-name-longer-than-15", .threads = threads, .reserved = reserved};
     assert_int_equal(tm_pool_new(&params, &pool), 0);
     return pool;
 }
@@ -209,6 +210,102 @@ static void a_low_job_follows_the_one_that_kept_it_waiting(void **state)
     }
 }
 
+/* ---- Keys: jobs of one disk ---- */
+
+static tm_pool *pool_of_keys(unsigned threads, unsigned reserved, unsigned per_key)
+{
+    tm_pool *pool;
+    tm_pool_params params = {
+        .name = "keys", .threads = threads, .reserved = reserved, .per_key = per_key};
+    assert_int_equal(tm_pool_new(&params, &pool), 0);
+    return pool;
+}
+
+static lettered_job keyed(note *n, char letter, tm_lane lane, uint64_t key)
+{
+    lettered_job job = lettered(n, letter, lane);
+    job.job.key = key;
+    return job;
+}
+
+static void a_key_that_hangs_leaves_threads_to_the_others(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    event begun[2] = {EVENT_INIT, EVENT_INIT}, hold = EVENT_INIT;
+    tm_pool *pool = pool_of_keys(3, 0, 2);
+    lettered_job stuck[8], others[3];
+    for (int i = 0; i < 8; i++) {
+        stuck[i] = keyed(&n, (char)('a' + i), TM_LANE_VISIBLE, 7);
+        stuck[i].hold = &hold;
+        stuck[i].begun = i < 2 ? &begun[i] : NULL;
+        tm_pool_submit(pool, &stuck[i].job);
+    }
+    event_wait(&begun[0], "for the first of its key");
+    event_wait(&begun[1], "for the second of its key");
+    for (int i = 0; i < 3; i++) {
+        others[i] = keyed(&n, (char)('x' + i), TM_LANE_INDEX, i == 2 ? 0 : 8);
+        tm_pool_submit(pool, &others[i].job);
+    }
+    wait_done(pool, 3);
+    tm_pool_lane_counts counts[TM_LANE_COUNT];
+    tm_pool_counts(pool, counts);
+    assert_int_equal(counts[TM_LANE_VISIBLE].running, 2);
+    assert_int_equal(counts[TM_LANE_VISIBLE].queued, 6);
+    assert_memory_equal(n.order, "xyz", 3);
+    event_set(&hold);
+    tm_pool_free(pool);
+    assert_int_equal(n.count, 11);
+}
+
+static void the_highest_of_those_held_goes_next_and_may_use_what_is_spared(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    event begun = EVENT_INIT, hold = EVENT_INIT, scalar_begun = EVENT_INIT;
+    tm_pool *pool = pool_of_keys(8, 1, 2);
+    lettered_job first = keyed(&n, '1', TM_LANE_VISIBLE, 7);
+    lettered_job low = keyed(&n, 'l', TM_LANE_INDEX, 7);
+    lettered_job mid = keyed(&n, 'm', TM_LANE_VISIBLE, 7);
+    lettered_job scalar = keyed(&n, 's', TM_LANE_SCALAR, 7);
+    first.begun = &begun;
+    first.hold = &hold;
+    scalar.begun = &scalar_begun;
+    tm_pool_submit(pool, &first.job);
+    event_wait(&begun, "for the first of its key");
+    tm_pool_submit(pool, &low.job);
+    tm_pool_submit(pool, &mid.job);
+    tm_pool_submit(pool, &scalar.job);
+    event_wait(&scalar_begun, "for a value beside a slow read of its disk");
+    wait_done(pool, 1);
+    event_set(&hold);
+    wait_done(pool, 4);
+    assert_memory_equal(n.order, "s1ml", 4);
+    tm_pool_free(pool);
+}
+
+static void those_held_go_on_where_one_of_them_is_withdrawn(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        event begun = EVENT_INIT, hold = EVENT_INIT;
+        tm_pool *pool = pool_of_keys(2, 0, 1);
+        lettered_job jobs[4];
+        for (int i = 0; i < 4; i++) {
+            jobs[i] = keyed(&n, (char)('a' + i), TM_LANE_VISIBLE, 7);
+            jobs[i].hold = i == 0 ? &hold : NULL;
+            jobs[i].begun = i == 0 ? &begun : NULL;
+            tm_pool_submit(pool, &jobs[i].job);
+        }
+        event_wait(&begun, "for the first of its key");
+        event_set(&hold);
+        size_t expected = 4 - tm_pool_withdraw(pool, &jobs[1 + round % 3].job);
+        tm_pool_free(pool);
+        assert_int_equal(n.count, expected);
+    }
+}
+
 /* Jobs that wait for each other: each needs a thread of its own. */
 enum {
     PARTY = 6
@@ -339,8 +436,9 @@ static void *make_storm(void *arg)
     storm *s = arg;
     for (int i = 0; i < STORM_JOBS; i++) {
         storm_job *job = &s->jobs[i];
-        job->job =
-            (tm_job){.run = run_storm, .lane = (tm_lane)(next_random(&s->seed) % TM_LANE_COUNT)};
+        job->job = (tm_job){.run = run_storm,
+                            .lane = (tm_lane)(next_random(&s->seed) % TM_LANE_COUNT),
+                            .key = next_random(&s->seed) % 20};
         job->expected = 1;
         tm_pool_submit(s->pool, &job->job);
         storm_job *victim = &s->jobs[next_random(&s->seed) % (unsigned)(i + 1)];
@@ -356,7 +454,7 @@ static void a_job_runs_once_or_was_withdrawn(void **state)
     static storm_job jobs[STORM_THREADS][STORM_JOBS];
     storm storms[STORM_THREADS];
     pthread_t threads[STORM_THREADS];
-    tm_pool *pool = pool_new(4, 1);
+    tm_pool *pool = pool_of_keys(4, 1, 2);
     for (int i = 0; i < STORM_THREADS; i++) {
         storms[i] = (storm){pool, (uint64_t)i + 1, jobs[i]};
         assert_int_equal(pthread_create(&threads[i], NULL, make_storm, &storms[i]), 0);
@@ -389,6 +487,9 @@ int main(void)
         cmocka_unit_test(a_withdrawn_job_does_not_run_and_may_be_submitted_again),
         cmocka_unit_test(reserved_threads_are_for_the_highest_lanes_alone),
         cmocka_unit_test(a_low_job_follows_the_one_that_kept_it_waiting),
+        cmocka_unit_test(a_key_that_hangs_leaves_threads_to_the_others),
+        cmocka_unit_test(the_highest_of_those_held_goes_next_and_may_use_what_is_spared),
+        cmocka_unit_test(those_held_go_on_where_one_of_them_is_withdrawn),
         cmocka_unit_test(jobs_that_come_at_once_do_not_wait_for_one_thread),
         cmocka_unit_test(a_pool_that_is_freed_runs_what_its_jobs_still_submit),
         cmocka_unit_test(a_job_runs_once_or_was_withdrawn),

@@ -100,6 +100,42 @@ static void *contend_b(void *c)
     return NULL;
 }
 
+static void a_part_ends_with_the_request_it_belongs_to(void **state)
+{
+    (void)state;
+    tm_req whole, part, piece;
+    tm_req_init(&whole, TM_LANE_QUERY);
+    whole.may_block = true;
+    whole.deadline_ns = 5;
+    tm_req_init_part(&part, &whole);
+    tm_req_init_part(&piece, &part);
+    assert_int_equal(piece.lane, TM_LANE_QUERY);
+    assert_true(piece.may_block);
+    assert_int_equal(piece.deadline_ns, 5);
+    tm_fail(&piece, EIO, "a piece alone");
+    assert_int_equal(tm_req_check(&part), 0);
+    tm_fail(&whole, ESTALE, "all of it");
+    atomic_store(&whole.cancelled, true);
+    assert_int_equal(tm_req_check(&part), -ESTALE);
+    assert_string_equal(tm_req_words(&part), "all of it");
+    assert_int_equal(tm_req_check(&piece), -ESTALE);
+    assert_string_equal(tm_req_words(&piece), "a piece alone");
+}
+
+static void a_deadline_counts_only_where_it_would_be_waited(void **state)
+{
+    (void)state;
+    tm_req req;
+    tm_req_init(&req, TM_LANE_SCALAR);
+    assert_int_equal(tm_req_check_wait(&req), 0);
+    req.deadline_ns = tm_now_ns() + UINT64_C(3600000000000);
+    assert_int_equal(tm_req_check_wait(&req), 0);
+    req.deadline_ns = 1;
+    assert_int_equal(tm_req_check(&req), 0);
+    assert_int_equal(tm_req_check_wait(&req), -ETIMEDOUT);
+    assert_string_equal(tm_req_words(&req), "no answer within the time limit");
+}
+
 static void who_has_failed_a_request_finds_whole_words_in_it(void **state)
 {
     (void)state;
@@ -183,6 +219,8 @@ int main(void)
         cmocka_unit_test(a_failure_without_a_request_is_its_code_alone),
         cmocka_unit_test(words_too_long_are_cut),
         cmocka_unit_test(a_cancelled_request_fails_its_checks_with_the_code_it_has),
+        cmocka_unit_test(a_part_ends_with_the_request_it_belongs_to),
+        cmocka_unit_test(a_deadline_counts_only_where_it_would_be_waited),
         cmocka_unit_test(who_has_failed_a_request_finds_whole_words_in_it),
         cmocka_unit_test(buffers_are_aligned_and_as_large_as_was_asked),
         cmocka_unit_test(a_used_buffer_serves_any_size_of_its_kind),
