@@ -7,7 +7,7 @@ enum {
     IO_THREADS = 32,
     IO_PER_DISK = 12, /* so that a disk that hangs leaves threads to the others */
     IO_RESERVED = 4,  /* a single value is read even while a slow disk holds all others */
-    OPENERS = 16,
+    OPENERS = 64,     /* started as they are needed */
     OPENERS_PER_SOURCE = 4,
     CLOCK_TICK_MS = 100, /* how late a deadline may be noticed */
 };

@@ -313,6 +313,8 @@ static int keep_first_metadata(opening *o)
 
 /* ---- What the folder says beside its weights ---- */
 
+static const char config_name[] = "config.json";
+
 /* The bytes of config.json, malloc'ed: NULL where it has too many, for the parser to say so. */
 static int read_config_bytes(opening *o, const char *name, char **ret, size_t *ret_len)
 {
@@ -332,9 +334,9 @@ static int read_config_bytes(opening *o, const char *name, char **ret, size_t *r
 /* A config that cannot be read is a warning: the weights do not need it. */
 static int read_config(opening *o)
 {
-    static const char name[] = "config.json";
+    const char *name = config_name;
     size_t entry, len = 0;
-    if (!tm_listing_find(o->params->listing, name, sizeof(name) - 1, &entry) ||
+    if (!tm_listing_find(o->params->listing, name, strlen(name), &entry) ||
         o->params->listing->entries[entry].is_dir)
         return 0;
     TM_AUTO_FREE char *bytes = NULL;
@@ -349,10 +351,10 @@ static int read_config(opening *o)
     return 0;
 }
 
-static bool is_used(const opening *o, const char *path)
+static bool is_used(const tm_model *model, const char *path)
 {
-    for (uint32_t i = 0; i < o->model->file_count; i++)
-        if (strcmp(o->model->files[i].name, path) == 0)
+    for (uint32_t i = 0; i < model->file_count; i++)
+        if (strcmp(model->files[i].name, path) == 0)
             return true;
     return false;
 }
@@ -365,7 +367,8 @@ static int find_unused(opening *o)
         return tm_fail(o->req, ENOMEM, "out of memory");
     for (size_t i = 0; i < listing->count; i++) {
         const tm_entry *entry = &listing->entries[i];
-        if (entry->is_dir || !tm_weight_files_is_weight(entry->path) || is_used(o, entry->path))
+        if (entry->is_dir || !tm_weight_files_is_weight(entry->path) ||
+            is_used(o->model, entry->path))
             continue;
         char *copy = strdup(entry->path);
         if (!copy)
@@ -396,6 +399,12 @@ bool tm_checkpoint_has_weights(const tm_listing *listing)
     TM_AUTO_FREE size_t *entries = tm_new_array(listing->count, sizeof(*entries));
     return entries &&
            (tm_weight_files_index(listing, &entry) || tm_weight_files_find(listing, entries) > 0);
+}
+
+bool tm_checkpoint_reads(const tm_model *model, const char *path)
+{
+    return strcmp(path, config_name) == 0 || is_used(model, path) ||
+           tm_weight_files_is_index(path) || tm_weight_files_is_weight(path);
 }
 
 static int open_all(opening *o)

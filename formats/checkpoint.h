@@ -27,4 +27,8 @@ bool tm_checkpoint_has_weights(const tm_listing *listing);
 TM_MUST_CHECK int tm_checkpoint_open(const tm_checkpoint_params *params, tm_req *req,
                                      tm_model **ret);
 
+/* Whether a change of the file PATH of the source makes it another checkpoint: of what was read for
+ * MODEL, and of what would be read instead or named if it were there. */
+bool tm_checkpoint_reads(const tm_model *model, const char *path);
+
 #endif

@@ -113,8 +113,10 @@ static int list_dir(tm_listing *listing, const char *prefix, const ancestor *up,
     if (!path)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_AUTO(closedirp) DIR *dir = opendir(path);
-    /* A folder within that cannot be read, or is gone by now, is shown empty. */
-    if (!dir && *prefix && (errno == EACCES || errno == ENOENT || errno == ENOTDIR))
+    /* A folder within that cannot be read, is gone by now, or stands in our own mount (which
+     * refuses us with ELOOP), is shown empty. */
+    if (!dir && *prefix &&
+        (errno == EACCES || errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
         return 0;
     if (!dir)
         return tm_fail(req, errno, "%s: %s", path, strerror(errno));

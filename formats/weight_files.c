@@ -11,6 +11,11 @@ static bool is_top_file(const tm_entry *entry)
     return !entry->is_dir && !strchr(entry->path, '/');
 }
 
+bool tm_weight_files_is_index(const char *path)
+{
+    return !strchr(path, '/') && ends_with(path, ".safetensors.index.json");
+}
+
 bool tm_weight_files_index(const tm_listing *listing, size_t *ret_entry)
 {
     static const char *const names[] = {
@@ -24,7 +29,7 @@ bool tm_weight_files_index(const tm_listing *listing, size_t *ret_entry)
             return true;
     for (size_t i = 0; i < listing->count; i++) {
         const tm_entry *entry = &listing->entries[i];
-        if (is_top_file(entry) && ends_with(entry->path, ".safetensors.index.json")) {
+        if (!entry->is_dir && tm_weight_files_is_index(entry->path)) {
             *ret_entry = i;
             return true;
         }

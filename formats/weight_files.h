@@ -13,6 +13,9 @@ bool tm_weight_files_index(const tm_listing *listing, size_t *ret_entry);
  */
 size_t tm_weight_files_find(const tm_listing *listing, size_t *ret);
 
+/* Whether an entry may be such an index. */
+bool tm_weight_files_is_index(const char *path);
+
 /* Whether an entry holds weights of any format, read by us or not. */
 bool tm_weight_files_is_weight(const char *path);
 

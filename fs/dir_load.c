@@ -5,10 +5,12 @@
 #include "core/blob_file.h"
 #include "fs/fs.h"
 
+/* It is there: the tree does not resolve the numbers of entries that are gone. */
 static const tm_entry *entry_of(const tm_node *node)
 {
-    assert(node->mounted && node->item < node->mounted->listing.count);
-    return &node->mounted->listing.entries[node->item];
+    const tm_entry *entry = tm_mounted_entry(node->mounted, node->item);
+    assert(entry);
+    return entry;
 }
 
 static tm_kind kind_of(const tm_fs *fs, const tm_entry *entry)
@@ -48,7 +50,7 @@ static int load_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req 
         return tm_fail(req, ENOMEM, "out of memory");
     if (!tm_listing_find(listing, path, strlen(path), &at))
         return -ENOENT;
-    *ret = tm_node_child(node, kind_of(fs, &listing->entries[at]), (uint32_t)at, 0);
+    *ret = tm_node_child(node, kind_of(fs, &listing->entries[at]), node->mounted->number_of[at], 0);
     return 0;
 }
 
@@ -73,7 +75,7 @@ static int load_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
         const char *name = entry->path + len;
         if (strchr(name, '/'))
             continue;
-        tm_node child = tm_node_near(node, kind_of(fs, entry), (uint32_t)i, 0);
+        tm_node child = tm_node_near(node, kind_of(fs, entry), m->number_of[i], 0);
         bool more = entry->is_dir && m->is_collection ? add_member(lister, i, name)
                                                       : tm_lister_add(lister, i, name, &child);
         if (!more)
@@ -119,8 +121,12 @@ static int file_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
 }
 
 const tm_kind_ops tm_load_kinds[] = {
-    {.mode = S_IFDIR | 0555, .lookup = load_lookup, .list = load_list},
-    {.mode = S_IFDIR | 0555, .lookup = load_lookup, .list = load_list, .mtime = entry_mtime},
+    {.mode = S_IFDIR | 0555, .live = true, .lookup = load_lookup, .list = load_list},
+    {.mode = S_IFDIR | 0555,
+     .live = true,
+     .lookup = load_lookup,
+     .list = load_list,
+     .mtime = entry_mtime},
     {.mode = S_IFREG | 0444,
      .lane = TM_LANE_VISIBLE,
      .size = file_size,

@@ -24,9 +24,4 @@ int tm_fs_attr(tm_fs *fs, const tm_node *node, tm_req *req, tm_attr *ret);
 /* A file with fixed text: malloc'ed TEXT is taken. */
 TM_MUST_CHECK int tm_fs_text_blob(char *text_take, size_t len, tm_req *req, tm_blob **ret);
 
-/* Where a name is in the tree of a mounted source: the inode number of models/NAME or load/NAME. */
-uint64_t tm_fs_mounted_ino(const tm_mounted *m, tm_kind kind);
-/* That of one of the mount's own folders. */
-uint64_t tm_fs_own_ino(tm_kind kind);
-
 #endif

@@ -56,7 +56,7 @@ int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *ha
     return 0;
 }
 
-void tm_backing_close(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *handle)
+void tm_backing_close(tm_fuse *fuse, fuse_ino_t ino, tm_handle *handle)
 {
     if (tm_handle_backing(handle) == 0)
         return;
@@ -66,7 +66,7 @@ void tm_backing_close(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *
     assert(backing);
     if (--backing->users == 0) {
         *link = backing->next;
-        tm_fuse_backing_close(req, backing->id);
+        tm_fuse_backing_close(fuse->session, backing->id);
         free(backing);
     }
     pthread_mutex_unlock(&fuse->lock);

@@ -11,7 +11,7 @@
  * tree which way its raw bytes go. An error only where passthrough was asked for by name. */
 TM_MUST_CHECK int tm_backing_open(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *handle,
                                   struct fuse_file_info *fi);
-void tm_backing_close(tm_fuse *fuse, fuse_req_t req, fuse_ino_t ino, tm_handle *handle);
+void tm_backing_close(tm_fuse *fuse, fuse_ino_t ino, tm_handle *handle);
 /* At the mount's end, when the kernel has given up its side of all. */
 void tm_backing_free_all(tm_fuse *fuse);
 

@@ -11,6 +11,8 @@
 
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 #define TM_FUSE_HAS_PASSTHROUGH 1
+#include <linux/fuse.h>
+#include <sys/ioctl.h>
 #else
 #define TM_FUSE_HAS_PASSTHROUGH 0
 #endif
@@ -62,12 +64,14 @@ static inline int tm_fuse_backing_open(fuse_req_t req, int fd)
 #endif
 }
 
-static inline void tm_fuse_backing_close(fuse_req_t req, int backing_id)
+/* Not fuse_passthrough_close(): that wants a request, which a reply that failed has freed. */
+static inline void tm_fuse_backing_close(struct fuse_session *session, int backing_id)
 {
 #if TM_FUSE_HAS_PASSTHROUGH
-    fuse_passthrough_close(req, backing_id);
+    uint32_t id = (uint32_t)backing_id;
+    tm_ignore(ioctl(fuse_session_fd(session), FUSE_DEV_IOC_BACKING_CLOSE, &id));
 #else
-    (void)req, (void)backing_id;
+    (void)session, (void)backing_id;
 #endif
 }
 

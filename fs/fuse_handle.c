@@ -1,9 +1,10 @@
 #include "fs/fuse_handle.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include "core/read.h"
+#include "fs/fuse_caller.h"
+#include "fs/fuse_waiting.h"
 
 typedef struct reading reading;
 
@@ -163,6 +164,7 @@ void tm_reads_finish(tm_reads *reads)
     pthread_mutex_lock(&reads->lock);
     for (tm_handle *handle = reads->handles; handle; handle = handle->next)
         cancel_all(handle);
+    tm_waiting_cancel_all(reads->waiting);
     while (reads->count)
         pthread_cond_wait(&reads->none, &reads->lock);
     pthread_mutex_unlock(&reads->lock);
@@ -194,7 +196,9 @@ static void read_done(tm_read *read, int rc)
 static void on_interrupt(fuse_req_t req, void *data)
 {
     (void)req;
-    tm_read_cancel(((reading *)data)->read, EINTR, "interrupted");
+    reading *r = data;
+    if (tm_caller_wants_away(r->pid))
+        tm_read_cancel(r->read, EINTR, "interrupted");
 }
 
 static int start_read(tm_handle *handle, fuse_req_t req, uint64_t off, size_t len)
@@ -260,16 +264,11 @@ void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
         tm_ignore(fuse_reply_err(req, -rc));
 }
 
-static bool is_gone(pid_t tid)
-{
-    return tid > 0 && kill(tid, 0) < 0 && errno == ESRCH;
-}
-
 void tm_handle_flush(tm_handle *handle, pid_t pid)
 {
     pthread_mutex_lock(&handle->lock);
     for (reading *r = handle->readings; r; r = r->next)
-        if ((pid > 0 && r->pid == pid) || is_gone(r->pid))
+        if ((pid > 0 && r->pid == pid) || tm_caller_is_gone(r->pid))
             tm_read_cancel(r->read, EINTR, "its reader is gone");
     pthread_mutex_unlock(&handle->lock);
 }

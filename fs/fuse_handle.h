@@ -18,8 +18,9 @@ typedef struct tm_handle tm_handle;
 typedef struct tm_reads {
     pthread_mutex_t lock; /* before a handle's */
     pthread_cond_t none;
-    unsigned count;     /* requests under way */
-    tm_handle *handles; /* list of all */
+    unsigned count;             /* requests under way */
+    tm_handle *handles;         /* list of all */
+    struct tm_waiting *waiting; /* list: see fs/fuse_waiting.h */
 } tm_reads;
 
 typedef struct tm_handle_params {

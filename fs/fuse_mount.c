@@ -17,7 +17,6 @@ enum {
 
 struct tm_mount {
     tm_fuse fuse;
-    struct fuse_session *session;
     unsigned threads;
     bool mounted, handles_signals;
 };
@@ -61,14 +60,14 @@ static unsigned default_threads(void)
 
 static int mount_it(tm_mount *mount, const tm_mount_params *params, tm_req *req)
 {
-    mount->session = new_session(mount, params);
-    if (!mount->session)
+    mount->fuse.session = new_session(mount, params);
+    if (!mount->fuse.session)
         return tm_fail(req, EIO, "%s: libfuse refuses the mount's options", params->mountpoint);
-    if (fuse_set_signal_handlers(mount->session) < 0)
+    if (fuse_set_signal_handlers(mount->fuse.session) < 0)
         return tm_fail(req, EIO, "cannot set signal handlers");
     mount->handles_signals = true;
     errno = 0;
-    if (fuse_session_mount(mount->session, params->mountpoint) < 0)
+    if (fuse_session_mount(mount->fuse.session, params->mountpoint) < 0)
         return tm_fail(req, errno ? errno : EIO, "%s: cannot be mounted%s%s", params->mountpoint,
                        errno ? ": " : "", errno ? strerror(errno) : "");
     mount->mounted = true;
@@ -111,7 +110,7 @@ int tm_mount_serve(tm_mount *mount, tm_req *req)
         return tm_fail(req, ENOMEM, "out of memory");
     fuse_loop_cfg_set_max_threads(config, mount->threads);
     fuse_loop_cfg_set_idle_threads(config, mount->threads);
-    int rc = fuse_session_loop_mt(mount->session, config);
+    int rc = fuse_session_loop_mt(mount->fuse.session, config);
     fuse_loop_cfg_destroy(config);
     return rc < 0 ? tm_fail(req, -rc, "the mount ended: %s", strerror(-rc)) : 0;
 }
@@ -121,23 +120,17 @@ void tm_mount_free(tm_mount *mount)
     if (!mount)
         return;
     if (mount->handles_signals)
-        fuse_remove_signal_handlers(mount->session);
+        fuse_remove_signal_handlers(mount->fuse.session);
     if (mount->mounted)
-        fuse_session_unmount(mount->session);
+        fuse_session_unmount(mount->fuse.session);
     tm_reads_finish(&mount->fuse.reads);
     tm_backing_free_all(&mount->fuse);
-    if (mount->session)
-        fuse_session_destroy(mount->session);
+    if (mount->fuse.session)
+        fuse_session_destroy(mount->fuse.session);
     tm_mapped_free(mount->fuse.mapped);
     tm_reads_done(&mount->fuse.reads);
     pthread_mutex_destroy(&mount->fuse.lock);
     free(mount);
-}
-
-void tm_mount_forget_name(tm_mount *mount, uint64_t parent, const char *name)
-{
-    /* -ENOENT: the kernel did not know it. */
-    tm_ignore(fuse_lowlevel_notify_inval_entry(mount->session, parent, name, strlen(name)));
 }
 
 /* ---- Unmounting ---- */

@@ -2,13 +2,21 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/read.h"
 #include "fs/fuse_backing.h"
+#include "fs/fuse_waiting.h"
 
-/* Nothing changes under its name without our telling the kernel. */
+/* What never comes to be something else: a source that changes gets other inode numbers. */
 static const double KEEP_S = 3600;
+/*
+ * What a name stands for in a folder whose names may change. The kernel then asks again, ten times
+ * a second at most, and need not be told. To tell it would be to wait for its lock of the folder,
+ * whose holder may be waiting for us: where we end in between, neither ever gets up.
+ */
+static const double NAME_KEEP_S = 0.1;
 
 enum {
     READ_MAX = 1 << 20,
@@ -20,74 +28,6 @@ enum {
 static tm_fuse *fuse_of(fuse_req_t req)
 {
     return fuse_req_userdata(req);
-}
-
-/* ---- Requests that may have to wait: again on an opener thread ---- */
-
-typedef struct op op;
-
-struct op {
-    /* Replies, or returns an error; -EINPROGRESS where it would have to wait and may not. */
-    int (*run)(const op *op, tm_req *req);
-    fuse_req_t req;
-    fuse_ino_t ino;
-    const char *bytes; /* a name, or what is written */
-    size_t len;
-    struct fuse_file_info fi;
-};
-
-typedef struct waiting_op {
-    tm_job job;
-    op op;
-    char bytes[];
-} waiting_op;
-
-static void reply_error(fuse_req_t fuse_req, int rc, const tm_req *req)
-{
-    tm_tree *tree = fuse_of(fuse_req)->tree;
-    if (rc != -ENOENT && tm_req_words(req)[0] && tree->ops->failed)
-        tree->ops->failed(tree, rc, tm_req_words(req));
-    tm_ignore(fuse_reply_err(fuse_req, -rc));
-}
-
-static void run_waiting(tm_job *job)
-{
-    waiting_op *w = TM_CONTAINER(job, waiting_op, job);
-    tm_req req;
-    tm_req_init(&req, job->lane);
-    req.may_block = true;
-    tm_reads *reads = &fuse_of(w->op.req)->reads;
-    int rc = w->op.run(&w->op, &req);
-    if (rc < 0)
-        reply_error(w->op.req, rc, &req);
-    free(w);
-    tm_reads_end(reads);
-}
-
-static void start_op(const op *o)
-{
-    tm_req req;
-    tm_req_init(&req, TM_LANE_SCALAR);
-    int rc = o->run(o, &req);
-    if (rc != -EINPROGRESS) {
-        if (rc < 0)
-            reply_error(o->req, rc, &req);
-        return;
-    }
-    waiting_op *w = malloc(sizeof(*w) + o->len + 1);
-    if (!w) {
-        tm_ignore(fuse_reply_err(o->req, ENOMEM));
-        return;
-    }
-    w->job = (tm_job){.run = run_waiting, .lane = TM_LANE_SELECTION};
-    w->op = *o;
-    if (o->bytes) {
-        memcpy(w->bytes, o->bytes, o->len);
-        w->bytes[o->len] = '\0';
-        w->op.bytes = w->bytes;
-    }
-    tm_reads_begin(&fuse_of(o->req)->reads);
-    tm_pool_submit(fuse_of(o->req)->tree->sched->openers, &w->job);
 }
 
 /* ---- Attributes ---- */
@@ -109,10 +49,16 @@ static struct stat stat_of(const tm_fuse *fuse, const tm_attr *attr)
     };
 }
 
-/* A folder's attributes stay even where its names do not: every path through it asks for them. */
+/* A folder's attributes stay a while even where its names do not: every path through it asks for
+ * them. */
 static double keep_attr(const tm_attr *attr)
 {
-    return attr->live && !S_ISDIR(attr->mode) ? 0 : KEEP_S;
+    return !attr->live ? KEEP_S : S_ISDIR(attr->mode) ? NAME_KEEP_S : 0;
+}
+
+static double keep_name(const tm_attr *attr)
+{
+    return attr->name_live ? NAME_KEEP_S : KEEP_S;
 }
 
 static struct fuse_entry_param entry_of(const tm_fuse *fuse, const tm_attr *attr)
@@ -121,38 +67,45 @@ static struct fuse_entry_param entry_of(const tm_fuse *fuse, const tm_attr *attr
         .ino = attr->ino,
         .attr = stat_of(fuse, attr),
         .attr_timeout = keep_attr(attr),
-        .entry_timeout = KEEP_S,
+        .entry_timeout = keep_name(attr),
     };
-}
-
-static int run_lookup(const op *o, tm_req *req)
-{
-    tm_fuse *fuse = fuse_of(o->req);
-    tm_attr attr = {0};
-    int rc = fuse->tree->ops->lookup(fuse->tree, o->ino, o->bytes, req, &attr);
-    if (rc == -ENOENT && !attr.live) {
-        /* What is not there now never will be: the kernel need not ask again. */
-        struct fuse_entry_param none = {.ino = 0, .entry_timeout = KEEP_S};
-        tm_ignore(fuse_reply_entry(o->req, &none));
-        return 0;
-    }
-    TM_TRY(rc);
-    struct fuse_entry_param entry = entry_of(fuse, &attr);
-    if (fuse_reply_entry(o->req, &entry) < 0 && fuse->tree->ops->forget)
-        fuse->tree->ops->forget(fuse->tree, attr.ino, 1);
-    return 0;
-}
-
-static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-    op o = {.run = run_lookup, .req = req, .ino = parent, .bytes = name, .len = strlen(name)};
-    start_op(&o);
 }
 
 static void forget(tm_fuse *fuse, fuse_ino_t ino, uint64_t count)
 {
     if (fuse->tree->ops->forget)
         fuse->tree->ops->forget(fuse->tree, ino, count);
+}
+
+static int run_lookup(const tm_op *o, tm_req *req)
+{
+    tm_fuse *fuse = o->fuse;
+    tm_attr attr = {0};
+    int rc = fuse->tree->ops->lookup(fuse->tree, o->ino, o->bytes, req, &attr);
+    if (rc == -ENOENT && !attr.live) {
+        /* Loaders look for dozens of files that are not there. */
+        struct fuse_entry_param none = {.ino = 0, .entry_timeout = keep_name(&attr)};
+        TM_TRY(tm_op_claim(o));
+        tm_ignore(fuse_reply_entry(o->fuse_req, &none));
+        return 0;
+    }
+    TM_TRY(rc);
+    struct fuse_entry_param entry = entry_of(fuse, &attr);
+    rc = tm_op_claim(o);
+    if (rc < 0 || fuse_reply_entry(o->fuse_req, &entry) < 0)
+        forget(fuse, attr.ino, 1);
+    return rc;
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    tm_op o = {.run = run_lookup,
+               .fuse = fuse_of(req),
+               .fuse_req = req,
+               .ino = parent,
+               .bytes = name,
+               .len = strlen(name)};
+    tm_op_start(&o);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
@@ -168,33 +121,35 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
     fuse_reply_none(req);
 }
 
-static int run_getattr(const op *o, tm_req *req)
+static int run_getattr(const tm_op *o, tm_req *req)
 {
-    tm_fuse *fuse = fuse_of(o->req);
+    tm_fuse *fuse = o->fuse;
     tm_attr attr;
     TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
     struct stat st = stat_of(fuse, &attr);
-    tm_ignore(fuse_reply_attr(o->req, &st, keep_attr(&attr)));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_attr(o->fuse_req, &st, keep_attr(&attr)));
     return 0;
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void)fi;
-    op o = {.run = run_getattr, .req = req, .ino = ino};
-    start_op(&o);
+    tm_op o = {.run = run_getattr, .fuse = fuse_of(req), .fuse_req = req, .ino = ino};
+    tm_op_start(&o);
 }
 
 /* Nothing can be set; but `echo … > ctl` truncates it first. */
-static int run_setattr(const op *o, tm_req *req)
+static int run_setattr(const tm_op *o, tm_req *req)
 {
-    tm_fuse *fuse = fuse_of(o->req);
+    tm_fuse *fuse = o->fuse;
     tm_attr attr;
     TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
     if (!(attr.mode & S_IWUSR) || S_ISDIR(attr.mode))
         return -EROFS;
     struct stat st = stat_of(fuse, &attr);
-    tm_ignore(fuse_reply_attr(o->req, &st, 0));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_attr(o->fuse_req, &st, 0));
     return 0;
 }
 
@@ -207,25 +162,26 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_s
         tm_ignore(fuse_reply_err(req, EROFS));
         return;
     }
-    op o = {.run = run_setattr, .req = req, .ino = ino};
-    start_op(&o);
+    tm_op o = {.run = run_setattr, .fuse = fuse_of(req), .fuse_req = req, .ino = ino};
+    tm_op_start(&o);
 }
 
-static int run_readlink(const op *o, tm_req *req)
+static int run_readlink(const tm_op *o, tm_req *req)
 {
-    tm_tree *tree = fuse_of(o->req)->tree;
+    tm_tree *tree = o->fuse->tree;
     TM_AUTO_FREE char *target = NULL;
     if (!tree->ops->readlink)
         return -EINVAL;
     TM_TRY(tree->ops->readlink(tree, o->ino, req, &target));
-    tm_ignore(fuse_reply_readlink(o->req, target));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_readlink(o->fuse_req, target));
     return 0;
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
-    op o = {.run = run_readlink, .req = req, .ino = ino};
-    start_op(&o);
+    tm_op o = {.run = run_readlink, .fuse = fuse_of(req), .fuse_req = req, .ino = ino};
+    tm_op_start(&o);
 }
 
 /* ---- Open files ---- */
@@ -235,9 +191,9 @@ static tm_handle *handle_of(const struct fuse_file_info *fi)
     return (tm_handle *)(uintptr_t)fi->fh;
 }
 
-static int open_handle(const op *o, tm_req *req, tm_handle **ret)
+static int open_handle(const tm_op *o, tm_req *req, tm_handle **ret)
 {
-    tm_fuse *fuse = fuse_of(o->req);
+    tm_fuse *fuse = o->fuse;
     tm_handle_params params = {.tree = fuse->tree,
                                .mapped = fuse->mapped,
                                .reads = &fuse->reads,
@@ -247,9 +203,9 @@ static int open_handle(const op *o, tm_req *req, tm_handle **ret)
 }
 
 /* Only ctl takes writes. */
-static int check_write(const op *o, tm_req *req)
+static int check_write(const tm_op *o, tm_req *req)
 {
-    tm_tree *tree = fuse_of(o->req)->tree;
+    tm_tree *tree = o->fuse->tree;
     tm_attr attr;
     if ((o->fi.flags & O_ACCMODE) == O_RDONLY)
         return 0;
@@ -257,17 +213,16 @@ static int check_write(const op *o, tm_req *req)
     return attr.mode & S_IWUSR ? 0 : -EROFS;
 }
 
-static int run_open(const op *o, tm_req *req)
+/* Replies to the open with HANDLE. */
+static int reply_open(const tm_op *o, tm_handle *handle, tm_req *req)
 {
-    tm_fuse *fuse = fuse_of(o->req);
     struct fuse_file_info fi = o->fi;
-    tm_handle *handle;
-    TM_TRY(check_write(o, req));
-    TM_TRY(open_handle(o, req, &handle));
-    int rc = tm_backing_open(fuse, o->req, o->ino, handle, &fi);
+    TM_TRY(tm_op_claim(o));
+    int rc = tm_backing_open(o->fuse, o->fuse_req, o->ino, handle, &fi);
     if (rc < 0) {
-        tm_handle_free(handle);
-        return tm_fail(req, -rc, "raw=passthrough: the kernel refuses it here");
+        tm_fail(req, -rc, "raw=passthrough: the kernel refuses it here");
+        tm_op_fail(o, rc, req);
+        return rc;
     }
     const tm_open_file *file = tm_handle_file(handle);
     fi.fh = (uintptr_t)handle;
@@ -275,8 +230,16 @@ static int run_open(const op *o, tm_req *req)
     /* The kernel refuses an open file that is both passed through and cached. */
     fi.keep_cache = !file->live && !tm_handle_backing(handle);
     fi.noflush = tm_blob_in_memory(file->blob); /* no read of it is ever under way */
-    if (fuse_reply_open(o->req, &fi) < 0) {
-        tm_backing_close(fuse, o->req, o->ino, handle);
+    return fuse_reply_open(o->fuse_req, &fi);
+}
+
+static int run_open(const tm_op *o, tm_req *req)
+{
+    tm_handle *handle;
+    TM_TRY(check_write(o, req));
+    TM_TRY(open_handle(o, req, &handle));
+    if (reply_open(o, handle, req) < 0) {
+        tm_backing_close(o->fuse, o->ino, handle);
         tm_handle_free(handle);
     }
     return 0;
@@ -284,8 +247,8 @@ static int run_open(const op *o, tm_req *req)
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    op o = {.run = run_open, .req = req, .ino = ino, .fi = *fi};
-    start_op(&o);
+    tm_op o = {.run = run_open, .fuse = fuse_of(req), .fuse_req = req, .ino = ino, .fi = *fi};
+    tm_op_start(&o);
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -304,18 +267,21 @@ static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    tm_backing_close(fuse_of(req), req, ino, handle_of(fi));
+    tm_backing_close(fuse_of(req), ino, handle_of(fi));
     tm_handle_free(handle_of(fi));
     tm_ignore(fuse_reply_err(req, 0));
 }
 
-static int run_write(const op *o, tm_req *req)
+static int run_write(const tm_op *o, tm_req *req)
 {
-    tm_tree *tree = fuse_of(o->req)->tree;
+    tm_tree *tree = o->fuse->tree;
     if (!tree->ops->write)
         return -EROFS;
     TM_TRY(tree->ops->write(tree, o->ino, o->bytes, o->len, req));
-    tm_ignore(fuse_reply_write(o->req, o->len));
+    /* Who looks after the write has returned finds what it changed. */
+    tm_ignore(nanosleep(&(struct timespec){.tv_nsec = (long)(NAME_KEEP_S * 1e9)}, NULL));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_write(o->fuse_req, o->len));
     return 0;
 }
 
@@ -323,14 +289,19 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t l
                      struct fuse_file_info *fi)
 {
     (void)off, (void)fi;
-    op o = {.run = run_write, .req = req, .ino = ino, .bytes = bytes, .len = len};
-    start_op(&o);
+    tm_op o = {.run = run_write,
+               .fuse = fuse_of(req),
+               .fuse_req = req,
+               .ino = ino,
+               .bytes = bytes,
+               .len = len};
+    tm_op_start(&o);
 }
 
 /* ---- Folders ---- */
 
 typedef struct dir_buffer {
-    fuse_req_t req;
+    const tm_fuse *fuse;
     bool plus;
     size_t used, size;
     char *bytes;
@@ -339,14 +310,13 @@ typedef struct dir_buffer {
 static bool add_entry(void *ctx, const char *name, const tm_attr *attr, uint64_t next)
 {
     dir_buffer *b = ctx;
-    tm_fuse *fuse = fuse_of(b->req);
     char *at = b->bytes + b->used;
     size_t room = b->size - b->used, need;
-    struct fuse_entry_param entry = entry_of(fuse, attr);
+    struct fuse_entry_param entry = entry_of(b->fuse, attr);
     if (attr->ino == 0)
         entry.attr.st_ino = UINT32_MAX; /* a folder that only a look-up opens */
-    need = b->plus ? fuse_add_direntry_plus(b->req, at, room, name, &entry, (off_t)next)
-                   : fuse_add_direntry(b->req, at, room, name, &entry.attr, (off_t)next);
+    need = b->plus ? fuse_add_direntry_plus(NULL, at, room, name, &entry, (off_t)next)
+                   : fuse_add_direntry(NULL, at, room, name, &entry.attr, (off_t)next);
     if (need > room)
         return false;
     b->used += need;
@@ -359,28 +329,30 @@ typedef struct dir_range {
     bool plus;
 } dir_range;
 
-static int run_readdir(const op *o, tm_req *req)
+static int run_readdir(const tm_op *o, tm_req *req)
 {
-    tm_tree *tree = fuse_of(o->req)->tree;
+    tm_tree *tree = o->fuse->tree;
     dir_range range;
     memcpy(&range, o->bytes, sizeof(range));
     TM_AUTO_FREE char *bytes = malloc(range.size);
     if (!bytes)
         return -ENOMEM;
-    dir_buffer b = {o->req, range.plus, 0, range.size, bytes};
+    dir_buffer b = {o->fuse, range.plus, 0, range.size, bytes};
     TM_TRY(tree->ops->list(tree, o->ino, range.at, add_entry, &b, req));
-    tm_ignore(fuse_reply_buf(o->req, bytes, b.used));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_buf(o->fuse_req, bytes, b.used));
     return 0;
 }
 
 static void read_folder(fuse_req_t req, fuse_ino_t ino, const dir_range *range)
 {
-    op o = {.run = run_readdir,
-            .req = req,
-            .ino = ino,
-            .bytes = (const char *)range,
-            .len = sizeof(*range)};
-    start_op(&o);
+    tm_op o = {.run = run_readdir,
+               .fuse = fuse_of(req),
+               .fuse_req = req,
+               .ino = ino,
+               .bytes = (const char *)range,
+               .len = sizeof(*range)};
+    tm_op_start(&o);
 }
 
 static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -397,21 +369,22 @@ static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
     read_folder(req, ino, &(dir_range){size, (uint64_t)off, true});
 }
 
-static int run_opendir(const op *o, tm_req *req)
+static int run_opendir(const tm_op *o, tm_req *req)
 {
-    tm_fuse *fuse = fuse_of(o->req);
+    tm_fuse *fuse = o->fuse;
     tm_attr attr;
     TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
     struct fuse_file_info fi = o->fi;
     fi.cache_readdir = fi.keep_cache = !attr.live;
-    tm_ignore(fuse_reply_open(o->req, &fi));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_open(o->fuse_req, &fi));
     return 0;
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    op o = {.run = run_opendir, .req = req, .ino = ino, .fi = *fi};
-    start_op(&o);
+    tm_op o = {.run = run_opendir, .fuse = fuse_of(req), .fuse_req = req, .ino = ino, .fi = *fi};
+    tm_op_start(&o);
 }
 
 /* ---- The rest ---- */

@@ -6,6 +6,7 @@
 
 struct tm_fuse {
     tm_tree *tree;
+    struct fuse_session *session;
     tm_mapped *mapped; /* NULL: not that way */
     tm_reads reads;
     uint64_t timeout_ns;

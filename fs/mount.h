@@ -25,10 +25,6 @@ TM_MUST_CHECK int tm_mount_serve(tm_mount *mount, tm_req *req);
 /* Unmounts, if it still is mounted, and ends what is under way. */
 void tm_mount_free(tm_mount *mount);
 
-/* What the kernel keeps of NAME in the folder PARENT is to be forgotten. Not from within a request
- * that the kernel holds that folder for. */
-void tm_mount_forget_name(tm_mount *mount, uint64_t parent, const char *name);
-
 /* A mount point whose daemon died ("Transport endpoint is not connected") is unmounted; true where
  * that was so. */
 bool tm_mount_clear_stale(const char *mountpoint);

@@ -28,11 +28,6 @@ void tm_mount_free(tm_mount *mount)
     (void)mount;
 }
 
-void tm_mount_forget_name(tm_mount *mount, uint64_t parent, const char *name)
-{
-    (void)mount, (void)parent, (void)name;
-}
-
 bool tm_mount_clear_stale(const char *mountpoint)
 {
     (void)mountpoint;

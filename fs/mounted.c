@@ -5,8 +5,10 @@
 #include "formats/checkpoint.h"
 
 enum {
-    COLLECTION_DEPTH = 3
-}; /* how far down a folder is searched for weights */
+    COLLECTION_DEPTH = 3, /* how far down a folder is searched for weights */
+    NUMBERS_MAX = 1 << 21 /* that files had in turn; then the source is opened anew */
+};
+static_assert(NUMBERS_MAX >= 2 * TM_LISTING_MAX, "each entry has a number of its own");
 
 /* ---- Collections ---- */
 
@@ -71,6 +73,54 @@ tm_member *tm_mounted_member(tm_mounted *m, const char *name)
     return bsearch(name, m->members, m->member_count, sizeof(*m->members), compare_member);
 }
 
+/* ---- The numbers of entries ---- */
+
+const tm_entry *tm_mounted_entry(const tm_mounted *m, uint32_t number)
+{
+    uint32_t entry = number < m->numbered_count ? m->numbered[number].entry : TM_ENTRY_GONE;
+    return entry == TM_ENTRY_GONE ? NULL : &m->listing.entries[entry];
+}
+
+static bool is_same(const tm_entry *a, const tm_entry *b)
+{
+    return a->is_dir ? b->is_dir : !b->is_dir && tm_file_identity_equal(&a->identity, &b->identity);
+}
+
+/* The number that the I-th entry had in WAS (may be NULL), if it is the same file. */
+static uint32_t number_before(const tm_mounted *m, size_t i, const tm_mounted *was)
+{
+    const tm_entry *entry = &m->listing.entries[i];
+    size_t at;
+    if (!was || !tm_listing_find(&was->listing, entry->path, strlen(entry->path), &at) ||
+        !is_same(entry, &was->listing.entries[at]))
+        return TM_ENTRY_GONE;
+    return was->number_of[at];
+}
+
+/* Numbers the entries: as in WAS, whose lock is held, and behind those. */
+static int number_entries(tm_mounted *m, const tm_mounted *was, tm_req *req)
+{
+    uint32_t count = was ? was->numbered_count : 0;
+    if (was && count + m->listing.count > NUMBERS_MAX)
+        return -ESTALE;
+    m->number_of = tm_new_array(m->listing.count, sizeof(*m->number_of));
+    m->numbered = tm_new_array(count + m->listing.count, sizeof(*m->numbered));
+    if (!m->number_of || !m->numbered)
+        return tm_fail(req, ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < count; i++)
+        m->numbered[i].entry = TM_ENTRY_GONE;
+    for (size_t i = 0; i < m->listing.count; i++) {
+        uint32_t before = number_before(m, i, was);
+        uint32_t number = before == TM_ENTRY_GONE ? count++ : before;
+        m->number_of[i] = number;
+        m->numbered[number].entry = (uint32_t)i;
+        if (before != TM_ENTRY_GONE && was->numbered[before].file)
+            m->numbered[number].file = tm_file_ref(was->numbered[before].file);
+    }
+    m->numbered_count = count;
+    return 0;
+}
+
 /* ---- Opening ---- */
 
 static int open_model(tm_mounted *m, const tm_mounted_params *params, tm_req *req)
@@ -132,6 +182,81 @@ int tm_mounted_open(const tm_mounted_params *params, tm_req *req, tm_mounted **r
     if (!m)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_TRY(open_all(m, params, req));
+    TM_TRY(number_entries(m, NULL, req));
+    *ret = TM_STEAL(m);
+    return 0;
+}
+
+/* ---- The same with a new listing ---- */
+
+/* The first entry from AT on that MODEL depends on; the count where there is none. */
+static size_t next_read(const tm_listing *listing, const tm_model *model, size_t at)
+{
+    while (at < listing->count &&
+           (listing->entries[at].is_dir ||
+            !(listing->is_file || tm_checkpoint_reads(model, listing->entries[at].path))))
+        at++;
+    return at;
+}
+
+static bool same_weights(const tm_mounted *was, const tm_listing *now)
+{
+    const tm_listing *then = &was->listing;
+    if (strcmp(then->root, now->root) != 0 || then->is_file != now->is_file)
+        return false;
+    size_t i = next_read(then, was->model, 0), k = next_read(now, was->model, 0);
+    while (i < then->count && k < now->count) {
+        const tm_entry *a = &then->entries[i], *b = &now->entries[k];
+        if (strcmp(a->path, b->path) != 0 || !is_same(a, b))
+            return false;
+        i = next_read(then, was->model, i + 1);
+        k = next_read(now, was->model, k + 1);
+    }
+    return i == then->count && k == now->count;
+}
+
+/* Whether M, of which only the listing is known, is what WAS is. Finds its members. */
+static int check_same(tm_mounted *m, const tm_mounted *was, tm_req *req)
+{
+    if (was->model)
+        return same_weights(was, &m->listing) ? 0 : -ESTALE;
+    if (tm_checkpoint_has_weights(&m->listing))
+        return -ESTALE;
+    TM_TRY(find_members(m, req));
+    return m->is_collection == was->is_collection ? 0 : -ESTALE;
+}
+
+/* What WAS knows already. */
+static int take_over(tm_mounted *m, tm_mounted *was, tm_req *req)
+{
+    pthread_mutex_lock(&was->lock);
+    int rc = number_entries(m, was, req);
+    m->tensors_tsv = was->tensors_tsv ? tm_table_ref(was->tensors_tsv) : NULL;
+    m->model_json_size = was->model_json_size;
+    m->metadata_json_size = was->metadata_json_size;
+    memcpy(m->fingerprint, was->fingerprint, sizeof(m->fingerprint));
+    pthread_mutex_unlock(&was->lock);
+    m->model = was->model ? tm_model_ref(was->model) : NULL;
+    m->mtime_ns = m->model ? m->model->mtime_ns : m->listing.mtime_ns;
+    if (rc == 0 && was->words && !(m->words = strdup(was->words)))
+        rc = tm_fail(req, ENOMEM, "out of memory");
+    return rc;
+}
+
+int tm_mounted_relist(tm_mounted *was, tm_req *req, tm_mounted **ret)
+{
+    if (tm_mounted_is_gone(was))
+        return -ESTALE;
+    tm_mounted_params params = {.name = was->name, .source = was->source, .serial = was->serial};
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = mounted_new(&params);
+    if (!m)
+        return tm_fail(req, ENOMEM, "out of memory");
+    int depth = was->model ? TM_LISTING_DEPTH_MAX : 0;
+    TM_TRY(tm_listing_read(was->source, depth, req, &m->listing));
+    TM_TRY(check_same(m, was, req));
+    if (!was->model && !was->is_collection)
+        TM_TRY(list_all(m, &params, req));
+    TM_TRY(take_over(m, was, req));
     *ret = TM_STEAL(m);
     return 0;
 }
@@ -156,6 +281,16 @@ bool tm_mounted_is_current(const tm_mounted *m)
     return !tm_mounted_is_gone(m) && tm_listing_is_current(&m->listing);
 }
 
+uint64_t tm_serial_key(uint32_t serial)
+{
+    return (uint64_t)serial + 1;
+}
+
+uint64_t tm_mounted_key(const tm_mounted *m)
+{
+    return tm_serial_key(m->serial);
+}
+
 tm_mounted *tm_mounted_ref(tm_mounted *m)
 {
     atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
@@ -171,9 +306,10 @@ tm_mounted *tm_mounted_unref(tm_mounted *m)
         free(m->members[i].name);
     }
     free(m->members);
-    for (size_t i = 0; m->files && i < m->listing.count; i++)
-        tm_file_unref(m->files[i]);
-    free(m->files);
+    for (uint32_t i = 0; i < m->numbered_count; i++)
+        tm_file_unref(m->numbered[i].file);
+    free(m->numbered);
+    free(m->number_of);
     tm_table_unref(m->tensors_tsv);
     tm_model_unref(m->model);
     tm_listing_done(&m->listing);
@@ -190,30 +326,31 @@ void tm_mounted_unrefp(tm_mounted **m)
     tm_mounted_unref(*m);
 }
 
-/* Keeps FILE as the one of its entry, unless another thread was first; returns the one kept. */
-static tm_file *keep_file(tm_mounted *m, size_t entry, tm_file *file)
+/* Keeps FILE as the one with NUMBER, unless another thread was first; returns the one kept. */
+static tm_file *keep_file(tm_mounted *m, uint32_t number, tm_file *file)
 {
     pthread_mutex_lock(&m->lock);
-    if (!m->files)
-        m->files = tm_new_array(m->listing.count, sizeof(*m->files));
-    if (m->files && !m->files[entry])
-        m->files[entry] = tm_file_ref(file);
-    tm_file *kept = tm_file_ref(m->files ? m->files[entry] : file);
+    tm_file **slot = &m->numbered[number].file;
+    if (!*slot)
+        *slot = tm_file_ref(file);
+    tm_file *kept = tm_file_ref(*slot);
     pthread_mutex_unlock(&m->lock);
     return kept;
 }
 
-int tm_mounted_file(tm_mounted *m, tm_file_set *set, size_t entry, tm_req *req, tm_file **ret)
+int tm_mounted_file(tm_mounted *m, tm_file_set *set, uint32_t number, tm_req *req, tm_file **ret)
 {
-    assert(req->may_block && entry < m->listing.count);
-    TM_AUTO_FREE char *path = tm_listing_path(&m->listing, m->listing.entries[entry].path);
+    assert(req->may_block);
+    const tm_entry *entry = tm_mounted_entry(m, number);
+    assert(entry);
+    TM_AUTO_FREE char *path = tm_listing_path(&m->listing, entry->path);
     tm_file *file;
     if (!path)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_TRY(tm_file_new(set, path, req, &file));
     int rc = 0;
-    if (tm_file_identity_equal(tm_file_identity_of(file), &m->listing.entries[entry].identity))
-        *ret = keep_file(m, entry, file);
+    if (tm_file_identity_equal(tm_file_identity_of(file), &entry->identity))
+        *ret = keep_file(m, number, file);
     else
         rc = tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
     tm_file_unref(file);

@@ -108,6 +108,7 @@ uint64_t tm_node_ino(const tm_node *node);
 typedef struct tm_lister {
     tm_fs *fs;
     tm_req *req;
+    bool live;   /* the folder's names may change */
     uint64_t at; /* where to begin: entries before are not emitted */
     tm_emit_fn *emit;
     void *ctx;

@@ -12,7 +12,15 @@ enum {
     SERIAL_MAX = (1 << 18) - 1, /* inode numbers have 18 bits for it */
     DESCRIPTORS_SPARE = 64,     /* left to everything but sources */
     WATCH_PERIOD_S = 1,
+    TURN_CHECK_MS = 100, /* how late a cancel is noticed by who waits for its turn */
+    DEPTH_MAX = 16,      /* of collections in collections: a link that leads back has no end */
 };
+
+/* A thread that opens what one name stands for; on its stack. */
+typedef struct turn {
+    const char *name;
+    struct turn *next;
+} turn;
 
 struct tm_session {
     tm_sched *sched;
@@ -24,10 +32,9 @@ struct tm_session {
     size_t top_count;
     tm_mounted **by_serial; /* borrowed from top and members; NULL: gone */
     uint32_t serial_count, serial_cap;
-    tm_session_changed_fn *changed;
-    void *changed_ctx;
+    turn *turns; /* no two of one name */
+    pthread_cond_t turn_ended;
 
-    pthread_mutex_t opening; /* one source is opened at a time; taken before lock */
     bool watching, stopping;
     pthread_t watcher;
     pthread_cond_t wake;
@@ -59,14 +66,15 @@ static int new_serial(tm_session *s, tm_req *req, uint32_t *ret)
     return rc;
 }
 
-/* The lock is held. */
-static void forget_serials(tm_session *s, const tm_mounted *m)
+/* What has the serial number of M and of each of its members now: they, or nothing. The lock is
+ * held. */
+static void set_serials(tm_session *s, tm_mounted *m, bool there)
 {
     assert(m->serial < s->serial_count);
-    s->by_serial[m->serial] = NULL;
+    s->by_serial[m->serial] = there ? m : NULL;
     for (uint32_t i = 0; i < m->member_count; i++)
         if (m->members[i].opened)
-            forget_serials(s, m->members[i].opened);
+            set_serials(s, m->members[i].opened, there);
 }
 
 /* ---- Names ---- */
@@ -156,6 +164,128 @@ static char *absolute_path(const char *source)
     return asprintf(&path, "%s/%s", cwd, source) < 0 ? NULL : path;
 }
 
+/* ---- Places: where what a name stands for is kept ---- */
+
+/* The place of NAME ("run/checkpoint-1"): NULL where there is none. The lock is held. */
+static tm_mounted **place_of(tm_session *s, const char *name)
+{
+    char part[256];
+    size_t len = strcspn(name, "/");
+    bool found;
+    if (len >= sizeof(part))
+        return NULL;
+    memcpy(part, name, len);
+    part[len] = '\0';
+    size_t at = top_slot(s, part, &found);
+    tm_mounted **place = found ? &s->top[at] : NULL;
+    for (name += len; place && *name; name += len) {
+        name++; /* the slash */
+        len = strcspn(name, "/");
+        if (!*place || len >= sizeof(part))
+            return NULL;
+        memcpy(part, name, len);
+        part[len] = '\0';
+        tm_member *member = tm_mounted_member(*place, part);
+        place = member ? &member->opened : NULL;
+    }
+    return place;
+}
+
+/* What stands under NAME, referenced; NULL where nothing does. */
+static tm_mounted *standing(tm_session *s, const char *name)
+{
+    pthread_mutex_lock(&s->lock);
+    tm_mounted **place = place_of(s, name);
+    tm_mounted *m = place && *place ? tm_mounted_ref(*place) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return m;
+}
+
+/* FRESH takes the place of WAS under the same number: its members stay open. The lock is held. */
+static void carry_members(tm_mounted *fresh, const tm_mounted *was)
+{
+    for (uint32_t i = 0; i < was->member_count; i++) {
+        tm_member *member = tm_mounted_member(fresh, was->members[i].name);
+        if (member && was->members[i].opened)
+            member->opened = tm_mounted_ref(was->members[i].opened);
+    }
+}
+
+static void remove_from_top(tm_session *s, tm_mounted **place)
+{
+    size_t at = (size_t)(place - s->top);
+    memmove(place, place + 1, (s->top_count - at - 1) * sizeof(*s->top));
+    s->top_count--;
+}
+
+/* Puts FRESH (NULL: nothing) where WAS (NULL: nothing yet) stands under NAME; false where something
+ * else stands there by now. */
+static bool replace(tm_session *s, const char *name, tm_mounted *was, tm_mounted *fresh)
+{
+    pthread_mutex_lock(&s->lock);
+    tm_mounted **place = place_of(s, name);
+    bool stood = place && *place == was;
+    if (stood && was)
+        set_serials(s, was, false);
+    if (stood && fresh) {
+        if (was && was->serial == fresh->serial)
+            carry_members(fresh, was);
+        *place = tm_mounted_ref(fresh);
+        set_serials(s, fresh, true);
+    } else if (stood && strchr(name, '/')) {
+        *place = NULL;
+    } else if (stood) {
+        remove_from_top(s, place);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (stood)
+        tm_mounted_unref(was);
+    return stood;
+}
+
+/* ---- Turns: one thread at a time opens what a name stands for ---- */
+
+static bool is_taken(const tm_session *s, const char *name)
+{
+    const turn *t = s->turns;
+    while (t && strcmp(t->name, name) != 0)
+        t = t->next;
+    return t;
+}
+
+static struct timespec after_ms(uint64_t ms)
+{
+    uint64_t at = tm_now_ns() + ms * 1000000;
+    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
+}
+
+static int begin_turn(tm_session *s, turn *t, const char *name, tm_req *req)
+{
+    int rc = 0;
+    pthread_mutex_lock(&s->lock);
+    while (is_taken(s, name) && (rc = tm_req_check_wait(req)) == 0) {
+        struct timespec at = after_ms(TURN_CHECK_MS);
+        pthread_cond_clockwait(&s->turn_ended, &s->lock, CLOCK_MONOTONIC, &at);
+    }
+    if (rc == 0) {
+        *t = (turn){name, s->turns};
+        s->turns = t;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static void end_turn(tm_session *s, turn *t)
+{
+    pthread_mutex_lock(&s->lock);
+    turn **link = &s->turns;
+    while (*link != t)
+        link = &(*link)->next;
+    *link = t->next;
+    pthread_cond_broadcast(&s->turn_ended);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- Opening ---- */
 
 static int open_source(tm_session *s, const char *name, const char *source, tm_req *req,
@@ -175,17 +305,6 @@ static int open_source(tm_session *s, const char *name, const char *source, tm_r
     return 0;
 }
 
-static void tell_changed(tm_session *s, const tm_mounted *parent, const char *name,
-                         const tm_mounted *was)
-{
-    pthread_mutex_lock(&s->lock);
-    tm_session_changed_fn *changed = s->changed;
-    void *ctx = s->changed_ctx;
-    pthread_mutex_unlock(&s->lock);
-    if (changed)
-        changed(ctx, parent, name, was);
-}
-
 static int insert_top(tm_session *s, tm_mounted *m, tm_req *req)
 {
     bool found;
@@ -203,7 +322,7 @@ static int insert_top(tm_session *s, tm_mounted *m, tm_req *req)
         memmove(s->top + at + 1, s->top + at, (s->top_count - at) * sizeof(*s->top));
         s->top[at] = tm_mounted_ref(m);
         s->top_count++;
-        s->by_serial[m->serial] = m;
+        set_serials(s, m, true);
     }
     pthread_mutex_unlock(&s->lock);
     return rc;
@@ -225,226 +344,189 @@ int tm_session_add(tm_session *s, const char *name, const char *source, tm_req *
     if (!path)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;
-    pthread_mutex_lock(&s->opening);
-    int rc = open_source(s, chosen, path, req, &m);
-    if (rc == 0)
-        rc = insert_top(s, m, req);
-    pthread_mutex_unlock(&s->opening);
-    if (rc == 0)
-        tell_changed(s, NULL, chosen, NULL);
-    return rc;
+    TM_TRY(open_source(s, chosen, path, req, &m));
+    return insert_top(s, m, req);
 }
 
-/* Puts FRESH (NULL: nothing) where NAME stands; returns what stood there, referenced, or NULL. */
-static tm_mounted *replace_top(tm_session *s, const char *name, tm_mounted *fresh)
+static int not_mounted(const char *name, tm_req *req)
 {
-    bool found;
-    pthread_mutex_lock(&s->lock);
-    size_t at = top_slot(s, name, &found);
-    tm_mounted *was = found ? s->top[at] : NULL;
-    if (was) {
-        forget_serials(s, was);
-        if (fresh) {
-            s->top[at] = tm_mounted_ref(fresh);
-            s->by_serial[fresh->serial] = fresh;
-        } else {
-            memmove(s->top + at, s->top + at + 1, (s->top_count - at - 1) * sizeof(*s->top));
-            s->top_count--;
-        }
-    }
-    pthread_mutex_unlock(&s->lock);
-    return was;
+    return tm_fail(req, EINVAL, "'%s' is not mounted", name);
 }
 
 int tm_session_remove(tm_session *s, const char *name, tm_req *req)
 {
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = replace_top(s, name, NULL);
-    if (!was)
-        return tm_fail(req, EINVAL, "'%s' is not mounted", name);
-    tell_changed(s, NULL, name, was);
-    return 0;
+    for (;;) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_find(s, name);
+        if (!m)
+            return not_mounted(name, req);
+        if (replace(s, name, m, NULL))
+            return 0;
+    }
 }
 
 int tm_session_reload(tm_session *s, const char *name, tm_req *req)
 {
     assert(req->may_block);
+    turn t;
+    TM_TRY(begin_turn(s, &t, name, req));
     TM_AUTO(tm_mounted_unrefp) tm_mounted *fresh = NULL;
-    pthread_mutex_lock(&s->opening); /* from here on no other source takes the name */
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_find(s, name);
-    int rc = now ? open_source(s, name, now->source, req, &fresh)
-                 : tm_fail(req, EINVAL, "'%s' is not mounted", name);
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = rc == 0 ? replace_top(s, name, fresh) : NULL;
-    pthread_mutex_unlock(&s->opening);
-    if (was)
-        tell_changed(s, NULL, name, was);
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = tm_session_find(s, name);
+    int rc = was ? open_source(s, name, was->source, req, &fresh) : not_mounted(name, req);
+    /* In its turn only a removal can come between. */
+    if (rc == 0 && !replace(s, name, was, fresh))
+        rc = not_mounted(name, req);
+    end_turn(s, &t);
     return rc;
 }
 
 /* ---- Members of collections ---- */
 
-/* The member that is open already, referenced; NULL where it is not. */
-static tm_mounted *opened_member(tm_session *s, tm_member *member)
+static int open_member(tm_session *s, tm_mounted *collection, const char *member, const char *name,
+                       tm_req *req, tm_mounted **ret)
 {
-    pthread_mutex_lock(&s->lock);
-    tm_mounted *m = member->opened ? tm_mounted_ref(member->opened) : NULL;
-    pthread_mutex_unlock(&s->lock);
-    return m;
-}
-
-/* Puts FRESH where the member stands; returns what stood there (the reference too), or NULL. Where
- * the collection itself is gone, FRESH is for its caller alone. */
-static tm_mounted *replace_member(tm_session *s, tm_mounted *collection, tm_member *member,
-                                  tm_mounted *fresh)
-{
-    pthread_mutex_lock(&s->lock);
-    tm_mounted *was = member->opened;
-    if (was)
-        forget_serials(s, was);
-    member->opened = fresh ? tm_mounted_ref(fresh) : NULL;
-    if (fresh && s->by_serial[collection->serial] == collection)
-        s->by_serial[fresh->serial] = fresh;
-    pthread_mutex_unlock(&s->lock);
-    return was;
-}
-
-static int open_member(tm_session *s, tm_mounted *collection, tm_member *member, tm_req *req,
-                       tm_mounted **ret)
-{
-    TM_AUTO_FREE char *source = tm_listing_path(&collection->listing, member->name);
-    TM_AUTO_FREE char *name = NULL;
-    if (!source || asprintf(&name, "%s/%s", collection->name, member->name) < 0)
+    TM_AUTO_FREE char *source = tm_listing_path(&collection->listing, member);
+    if (!source)
         return tm_fail(req, ENOMEM, "out of memory");
-    return open_source(s, name, source, req, ret);
+    TM_TRY(open_source(s, name, source, req, ret));
+    /* Where the collection is gone by now, it is for its caller alone. */
+    tm_ignore(replace(s, name, NULL, *ret));
+    return 0;
 }
 
-int tm_session_member(tm_session *s, tm_mounted *collection, const char *name, tm_req *req,
+int tm_session_member(tm_session *s, tm_mounted *collection, const char *member, tm_req *req,
                       tm_mounted **ret)
 {
     assert(collection->is_collection);
-    tm_member *member = tm_mounted_member(collection, name);
-    if (!member)
+    TM_AUTO_FREE char *name = NULL;
+    if (!tm_mounted_member(collection, member))
         return -ENOENT;
-    *ret = opened_member(s, member);
+    if (asprintf(&name, "%s/%s", collection->name, member) < 0)
+        return tm_fail(req, ENOMEM, "out of memory");
+    *ret = standing(s, name);
     if (*ret)
         return 0;
+    if (tm_mounted_depth(collection) >= DEPTH_MAX)
+        return tm_fail(req, ELOOP, "%s: collections in collections without end", name);
     if (!req->may_block)
         return -EINPROGRESS;
-    pthread_mutex_lock(&s->opening);
-    int rc = 0;
-    *ret = opened_member(s, member);
-    if (!*ret) {
-        rc = open_member(s, collection, member, req, ret);
-        if (rc == 0)
-            tm_mounted_unref(replace_member(s, collection, member, *ret));
-    }
-    pthread_mutex_unlock(&s->opening);
+    turn t;
+    TM_TRY(begin_turn(s, &t, name, req));
+    *ret = standing(s, name);
+    int rc = *ret ? 0 : open_member(s, collection, member, name, req, ret);
+    end_turn(s, &t);
     return rc;
+}
+
+/* ---- Keeping up with the sources ---- */
+
+/* Its source cannot be opened: the name stays, empty, until it can. */
+static void mark_gone(tm_session *s, tm_mounted *was, const char *words)
+{
+    tm_mounted_params params = {.name = was->name, .source = was->source};
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *gone = NULL;
+    if (new_serial(s, NULL, &params.serial) == 0 &&
+        tm_mounted_gone(&params, words, NULL, &gone) == 0 && replace(s, was->name, was, gone))
+        tm_log_add(s->log, TM_LOG_ERROR, "%s: %s", was->name, words);
+}
+
+static int open_anew(tm_session *s, tm_mounted *was, tm_req *req)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *fresh = NULL;
+    TM_TRY(open_source(s, was->name, was->source, req, &fresh));
+    if (replace(s, was->name, was, fresh))
+        tm_log_add(s->log, TM_LOG_INFO, "%s: %s has changed and was opened anew", was->name,
+                   was->source);
+    return 0;
+}
+
+/* Something of M's source has changed; it is M's turn. A member is opened by its next look-up. */
+static int follow(tm_session *s, tm_mounted *m, tm_req *req)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *fresh = NULL;
+    int rc = tm_mounted_relist(m, req, &fresh);
+    if (rc == 0) {
+        tm_ignore(replace(s, m->name, m, fresh));
+        return 0;
+    }
+    TM_TRY(tm_req_check_wait(req));
+    if (strchr(m->name, '/')) {
+        if (replace(s, m->name, m, NULL))
+            tm_log_add(s->log, TM_LOG_INFO, "%s: %s has changed", m->name, m->source);
+        return 0;
+    }
+    tm_req anew;
+    tm_req_init_part(&anew, req);
+    rc = open_anew(s, m, &anew);
+    if (rc < 0 && tm_req_check_wait(req) == 0 && !tm_mounted_is_gone(m))
+        mark_gone(s, m, tm_req_words(&anew));
+    return rc;
+}
+
+/* Sees to it that what NAME stands for is what its source is. */
+static void keep_up(tm_session *s, const char *name, tm_req *req)
+{
+    turn t;
+    if (begin_turn(s, &t, name, req) < 0)
+        return;
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = standing(s, name);
+    if (m && !tm_mounted_is_current(m))
+        tm_ignore(follow(s, m, req)); /* as it stands, its reads fail with words */
+    end_turn(s, &t);
+}
+
+void tm_session_refresh(tm_session *s, const tm_mounted *m, tm_req *req)
+{
+    tm_req part; /* the words of REQ are those of what was found */
+    tm_req_init_part(&part, req);
+    keep_up(s, m->name, &part);
+}
+
+static void keep_up_all(tm_session *s, const char *name, tm_req *req)
+{
+    keep_up(s, name, req);
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = standing(s, name);
+    for (uint32_t i = 0; m && i < m->member_count; i++) {
+        TM_AUTO_FREE char *member = NULL;
+        if (asprintf(&member, "%s/%s", name, m->members[i].name) < 0)
+            return;
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *opened = standing(s, member);
+        if (opened)
+            keep_up_all(s, member, req);
+    }
 }
 
 /* ---- Watching ---- */
 
-/* Its source cannot be opened: the name stays, empty, until it can. */
-static void mark_gone(tm_session *s, const tm_mounted *m, const char *words)
-{
-    tm_mounted_params params = {.name = m->name, .source = m->source};
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *gone = NULL;
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = NULL;
-    pthread_mutex_lock(&s->opening);
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_find(s, m->name);
-    if (now == m && new_serial(s, NULL, &params.serial) == 0 &&
-        tm_mounted_gone(&params, words, NULL, &gone) == 0)
-        was = replace_top(s, m->name, gone);
-    pthread_mutex_unlock(&s->opening);
-    if (!was)
-        return; /* as it stands, its reads fail with words; tried again in a second */
-    tm_log_add(s->log, TM_LOG_ERROR, "%s: %s", m->name, words);
-    tell_changed(s, NULL, m->name, was);
-}
+typedef struct check_job {
+    tm_job job;
+    tm_session *session;
+    tm_mounted *m; /* referenced */
+} check_job;
 
-static void reopen_top(tm_session *s, const tm_mounted *m)
+static void run_check(tm_job *job)
 {
+    check_job *self = TM_CONTAINER(job, check_job, job);
     tm_req req;
-    tm_req_init(&req, TM_LANE_VISIBLE);
+    tm_req_init(&req, job->lane);
     req.may_block = true;
-    int rc = tm_session_reload(s, m->name, &req);
-    if (rc == 0)
-        tm_log_add(s->log, TM_LOG_INFO, "%s: %s has changed and was opened anew", m->name,
-                   m->source);
-    else if (!tm_mounted_is_gone(m))
-        mark_gone(s, m, tm_req_words(&req));
+    keep_up_all(self->session, self->m->name, &req);
+    atomic_store(&self->m->checking, false);
+    tm_mounted_unref(self->m);
+    free(self);
 }
 
-/* Closes a member that has changed: its next look-up opens it. */
-static void close_member(tm_session *s, tm_mounted *collection, tm_member *member)
+/* On an opener's thread: a source that hangs keeps back nobody else. */
+static void start_check(tm_session *s, tm_mounted *m)
 {
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *was = replace_member(s, collection, member, NULL);
-    if (was)
-        tell_changed(s, collection, member->name, was);
-}
-
-/* Members that have changed are closed: the next look-up opens them. */
-static void check_members(tm_session *s, tm_mounted *collection)
-{
-    for (uint32_t i = 0; i < collection->member_count; i++) {
-        tm_member *member = &collection->members[i];
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = opened_member(s, member);
-        if (!m)
-            continue;
-        if (tm_mounted_is_current(m)) {
-            check_members(s, m);
-            continue;
-        }
-        tm_log_add(s->log, TM_LOG_INFO, "%s: %s has changed", m->name, m->source);
-        close_member(s, collection, member);
-    }
-}
-
-/* The collection that M is a member of, referenced, and which one; NULL where M is at the top. */
-static tm_mounted *collection_of(tm_session *s, const tm_mounted *m, tm_member **ret)
-{
-    TM_AUTO_FREE char *path = strdup(m->name);
-    char *rest = path;
-    char *name = path ? strsep(&rest, "/") : NULL;
-    if (!name || !rest)
-        return NULL;
-    tm_mounted *at = tm_session_find(s, name);
-    while (at && (name = strsep(&rest, "/"))) {
-        tm_member *member = tm_mounted_member(at, name);
-        if (member && !rest) {
-            *ret = member;
-            return at;
-        }
-        tm_mounted *next = member ? opened_member(s, member) : NULL;
-        tm_mounted_unref(at);
-        at = next;
-    }
-    return tm_mounted_unref(at);
-}
-
-void tm_session_refresh(tm_session *s, const tm_mounted *m)
-{
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *now = tm_session_by_serial(s, m->serial);
-    tm_member *member = NULL;
-    if (now != m)
-        return; /* somebody was first */
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *collection = collection_of(s, m, &member);
-    if (collection)
-        close_member(s, collection, member);
-    else
-        reopen_top(s, m);
-}
-
-static void check_all(tm_session *s)
-{
-    for (size_t i = 0;; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
-        if (!m)
-            return;
-        if (tm_mounted_is_current(m))
-            check_members(s, m);
-        else
-            reopen_top(s, m);
-    }
+    check_job *self = atomic_exchange(&m->checking, true) ? NULL : malloc(sizeof(*self));
+    if (!self)
+        return; /* it is being checked, or will be in a second */
+    *self = (check_job){
+        .job = {.run = run_check, .lane = TM_LANE_VISIBLE, .key = tm_mounted_key(m)},
+        .session = s,
+        .m = tm_mounted_ref(m),
+    };
+    tm_pool_submit(s->sched->openers, &self->job);
 }
 
 static void *watch_main(void *arg)
@@ -453,26 +535,19 @@ static void *watch_main(void *arg)
     pthread_setname_np(pthread_self(), "tm-watch");
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct timespec at;
-        clock_gettime(CLOCK_REALTIME, &at);
-        at.tv_sec += WATCH_PERIOD_S;
-        pthread_cond_timedwait(&s->wake, &s->lock, &at);
-        if (s->stopping)
-            break;
+        struct timespec at = after_ms(WATCH_PERIOD_S * 1000);
+        pthread_cond_clockwait(&s->wake, &s->lock, CLOCK_MONOTONIC, &at);
         pthread_mutex_unlock(&s->lock);
-        check_all(s);
+        for (size_t i = 0;; i++) {
+            TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
+            if (!m)
+                break;
+            start_check(s, m);
+        }
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
-}
-
-void tm_session_on_change(tm_session *s, tm_session_changed_fn *fn, void *ctx)
-{
-    pthread_mutex_lock(&s->lock);
-    s->changed = fn;
-    s->changed_ctx = ctx;
-    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- The session itself ---- */
@@ -514,8 +589,8 @@ int tm_session_new(const tm_session_params *params, tm_req *req, tm_session **re
     if (!s)
         return tm_fail(req, ENOMEM, "out of memory");
     pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->opening, NULL);
     pthread_cond_init(&s->wake, NULL);
+    pthread_cond_init(&s->turn_ended, NULL);
     s->serial_count = 0;
     uint32_t none; /* serial 0 is the mount's own files */
     int rc = new_serial(s, req, &none);
@@ -555,8 +630,8 @@ void tm_session_free(tm_session *s)
     tm_file_set_free(s->files);
     tm_log_free(s->log);
     pthread_cond_destroy(&s->wake);
+    pthread_cond_destroy(&s->turn_ended);
     pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->opening);
     free(s);
 }
 

@@ -21,7 +21,7 @@ typedef struct tm_session_params {
 } tm_session_params;
 
 TM_MUST_CHECK int tm_session_new(const tm_session_params *params, tm_req *req, tm_session **ret);
-/* Stops watching: no change is told any more once this returns. */
+/* Stops watching. */
 void tm_session_stop(tm_session *session);
 /* Nothing that came from the session may be in use any more. */
 void tm_session_free(tm_session *session);
@@ -40,9 +40,9 @@ TM_MUST_CHECK int tm_session_remove(tm_session *session, const char *name, tm_re
 /* Opens the source anew, changed or not. */
 TM_MUST_CHECK int tm_session_reload(tm_session *session, const char *name, tm_req *req);
 
-/* M was found to be out of date: what its name stands for is opened anew, now or at its next
+/* M was found to be out of date: what its name stands for is brought up to date, now or at its next
  * look-up. */
-void tm_session_refresh(tm_session *session, const tm_mounted *m);
+void tm_session_refresh(tm_session *session, const tm_mounted *m, tm_req *req);
 
 /* What stands under a name now, referenced; NULL where nothing does. */
 tm_mounted *tm_session_find(tm_session *session, const char *name);
@@ -54,12 +54,6 @@ tm_mounted *tm_session_at(tm_session *session, size_t i);
  * REQ may not. */
 TM_MUST_CHECK int tm_session_member(tm_session *session, tm_mounted *collection, const char *name,
                                     tm_req *req, tm_mounted **ret);
-
-/* Called (from the thread that noticed) when NAME stands for something else, or nothing, now.
- * WAS is what it stood for, NULL for nothing; PARENT the collection it is a member of, or NULL. */
-typedef void tm_session_changed_fn(void *ctx, const tm_mounted *parent, const char *name,
-                                   const tm_mounted *was);
-void tm_session_on_change(tm_session *session, tm_session_changed_fn *fn, void *ctx);
 
 /* The fingerprint of a model (64 hex digits): from its files' names, sizes, headers and a sample of
  * blocks; see formats/fingerprint.h. Computed once. May block. */

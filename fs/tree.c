@@ -39,16 +39,6 @@ uint64_t tm_node_ino(const tm_node *node)
     return make_ino(node->mounted ? node->mounted->serial : 0, node->kind, rest);
 }
 
-uint64_t tm_fs_mounted_ino(const tm_mounted *m, tm_kind kind)
-{
-    return make_ino(m->serial, kind, 0);
-}
-
-uint64_t tm_fs_own_ino(tm_kind kind)
-{
-    return make_ino(0, kind, 0);
-}
-
 /* ---- Nodes ---- */
 
 tm_node tm_node_near(const tm_node *node, tm_kind kind, uint32_t item, uint32_t sub)
@@ -73,6 +63,16 @@ void tm_node_done(tm_node *node)
     memset(node, 0, sizeof(*node));
 }
 
+static bool is_entry(tm_kind kind)
+{
+    return kind >= TM_KIND_LOAD_DIR && kind <= TM_KIND_LOAD_LINK;
+}
+
+static int replaced(tm_req *req)
+{
+    return tm_fail(req, ESTALE, "what was mounted here was replaced or removed");
+}
+
 static int resolve(tm_fs *fs, uint64_t ino, tm_req *req, tm_node *ret)
 {
     uint32_t serial = (uint32_t)(ino >> SERIAL_SHIFT);
@@ -83,7 +83,7 @@ static int resolve(tm_fs *fs, uint64_t ino, tm_req *req, tm_node *ret)
         return 0;
     }
     if (serial && !(node.mounted = tm_session_by_serial(fs->session, serial)))
-        return tm_fail(req, ESTALE, "what was mounted here was replaced or removed");
+        return replaced(req);
     if (is_interned(node.kind)) {
         node.interned = tm_intern_find(fs->intern, rest);
         if (!node.interned || !node.mounted || node.interned->serial != serial) {
@@ -95,6 +95,10 @@ static int resolve(tm_fs *fs, uint64_t ino, tm_req *req, tm_node *ret)
     } else {
         node.item = (uint32_t)(rest >> SUB_BITS);
         node.sub = (uint32_t)(rest & TM_NODE_SUB_MAX);
+    }
+    if (is_entry(node.kind) && (!node.mounted || !tm_mounted_entry(node.mounted, node.item))) {
+        tm_node_done(&node);
+        return replaced(req);
     }
     *ret = node;
     return 0;
@@ -125,6 +129,12 @@ const tm_kind_ops *tm_kind_get(tm_kind kind)
     return NULL;
 }
 
+/* A collection's members come and go; what a model consists of stays. */
+static bool is_live(const tm_node *node, const tm_kind_ops *ops)
+{
+    return ops->live || (node->kind == TM_KIND_MODEL && node->mounted->is_collection);
+}
+
 int tm_fs_attr(tm_fs *fs, const tm_node *node, tm_req *req, tm_attr *ret)
 {
     const tm_kind_ops *ops = tm_kind_get(node->kind);
@@ -136,7 +146,7 @@ int tm_fs_attr(tm_fs *fs, const tm_node *node, tm_req *req, tm_attr *ret)
         .mtime_ns = ops->mtime      ? ops->mtime(fs, node)
                     : node->mounted ? node->mounted->mtime_ns
                                     : fs->started_ns,
-        .live = ops->live,
+        .live = is_live(node, ops),
     };
     if (ops->size)
         TM_TRY(ops->size(fs, node, req, &attr.size));
@@ -156,6 +166,7 @@ bool tm_lister_add(tm_lister *lister, uint64_t number, const char *name, const t
         return true;
     if (tm_fs_attr(lister->fs, node, lister->req, &attr) < 0)
         attr = (tm_attr){.ino = 0, .mode = tm_kind_get(node->kind)->mode};
+    attr.name_live = lister->live;
     return lister->emit(lister->ctx, name, &attr, number + 1);
 }
 
@@ -180,9 +191,13 @@ static int fs_lookup(tm_tree *tree, uint64_t parent, const char *name, tm_req *r
     const tm_kind_ops *ops = tm_kind_get(dir.kind);
     if (!ops || !ops->lookup)
         return -ENOTDIR;
-    ret->live = ops->live;
+    bool live = is_live(&dir, ops);
+    ret->live =
+        live && !dir.mounted; /* a name to come in load/ is waited for, a file of it is not */
+    ret->name_live = live;
     TM_TRY(ops->lookup(fs, &dir, name, req, &node));
     TM_TRY(tm_fs_attr(fs, &node, req, ret));
+    ret->name_live = live;
     if (node.interned)
         tm_intern_looked_up(node.interned);
     return 0;
@@ -205,7 +220,7 @@ static int fs_list(tm_tree *tree, uint64_t ino, uint64_t at, tm_emit_fn *emit, v
     const tm_kind_ops *ops = tm_kind_get(node.kind);
     if (!ops || !S_ISDIR(ops->mode))
         return -ENOTDIR;
-    tm_lister lister = {fs, req, at, emit, ctx};
+    tm_lister lister = {fs, req, is_live(&node, ops), at, emit, ctx};
     return ops->list ? ops->list(fs, &node, &lister) : 0;
 }
 
@@ -226,7 +241,7 @@ static int fs_open(tm_tree *tree, uint64_t ino, tm_req *req, tm_open_file *ret)
     }
     /* The kernel looks the path up once more, and finds what the name stands for now. */
     if (rc == -ESTALE && node.mounted && req->may_block)
-        tm_session_refresh(fs->session, node.mounted);
+        tm_session_refresh(fs->session, node.mounted, req);
     TM_TRY(rc);
     *ret = (tm_open_file){blob, ops->lane, ops->live};
     return 0;
@@ -275,7 +290,14 @@ static uint64_t fs_total_bytes(tm_tree *tree)
     }
 }
 
+static uint64_t fs_key(tm_tree *tree, uint64_t ino)
+{
+    (void)tree;
+    return tm_serial_key((uint32_t)(ino >> SERIAL_SHIFT));
+}
+
 static const tm_tree_ops fs_ops = {
+    .key = fs_key,
     .lookup = fs_lookup,
     .getattr = fs_getattr,
     .list = fs_list,

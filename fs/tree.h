@@ -21,7 +21,8 @@ typedef struct tm_attr {
     uint32_t mode; /* type and permissions */
     uint64_t size; /* exact */
     int64_t mtime_ns;
-    bool live; /* its content changes by itself (of a folder: its names): not cached */
+    bool live;      /* its content changes by itself (of a folder: its names): not cached */
+    bool name_live; /* from a look-up or list: its name may come to stand for something else */
 } tm_attr;
 
 /* An open file. */
@@ -35,13 +36,16 @@ typedef struct tm_open_file {
 typedef bool tm_emit_fn(void *ctx, const char *name, const tm_attr *attr, uint64_t next);
 
 typedef struct tm_tree_ops {
-    /* Required. On -ENOENT, ret->live says whether the name may yet come to be. */
+    /* Required. On -ENOENT, ret->live says that the name is to be asked for again each time,
+     * ret->name_live that it may yet come to be. */
     int (*lookup)(tm_tree *tree, uint64_t parent, const char *name, tm_req *req, tm_attr *ret);
     int (*getattr)(tm_tree *tree, uint64_t ino, tm_req *req, tm_attr *ret);
     /* Lists from AT (0: the beginning) until EMIT has had enough; without . and .. */
     int (*list)(tm_tree *tree, uint64_t ino, uint64_t at, tm_emit_fn *emit, void *ctx, tm_req *req);
     int (*open)(tm_tree *tree, uint64_t ino, tm_req *req, tm_open_file *ret);
     /* Optional: */
+    /* What a request for INO may have to wait for: tm_job.key. */
+    uint64_t (*key)(tm_tree *tree, uint64_t ino);
     int (*readlink)(tm_tree *tree, uint64_t ino, tm_req *req, char **ret); /* malloc'ed */
     int (*write)(tm_tree *tree, uint64_t ino, const void *bytes, size_t len, tm_req *req);
     /* The kernel has forgotten COUNT of the look-ups of INO that it was answered. */

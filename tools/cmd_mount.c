@@ -79,18 +79,6 @@ static int open_sources(mounting *m, tm_req *req)
                                                              : 0;
 }
 
-/* The kernel forgets what it knows of a name whose source has changed. */
-static void on_change(void *ctx, const tm_mounted *parent, const char *name, const tm_mounted *was)
-{
-    (void)was;
-    mounting *m = ctx;
-    uint64_t load = parent ? tm_fs_mounted_ino(parent, TM_KIND_LOAD) : tm_fs_own_ino(TM_KIND_LOADS);
-    uint64_t models =
-        parent ? tm_fs_mounted_ino(parent, TM_KIND_MODEL) : tm_fs_own_ino(TM_KIND_MODELS);
-    tm_mount_forget_name(m->mount, load, name);
-    tm_mount_forget_name(m->mount, models, name);
-}
-
 static const char *fsname_of(const mounting *m)
 {
     return m->options.fsname ? m->options.fsname : m->source_count == 1 ? m->sources[0] : "tmorph";
@@ -105,9 +93,7 @@ static int mount_tree(mounting *m, tm_req *req)
         .allow_other = m->options.allow_other,
         .timeout_ns = (uint64_t)m->options.timeout_s * 1000000000u,
     };
-    TM_TRY(tm_mount_new(&params, req, &m->mount));
-    tm_session_on_change(m->session, on_change, m);
-    return 0;
+    return tm_mount_new(&params, req, &m->mount);
 }
 
 /* False where the process that was called is gone: nobody waits for this mount any more. */
@@ -140,8 +126,6 @@ static int serve(mounting *m)
     if (rc < 0)
         tm_complain("%s", tm_req_words(&req));
     tm_session_stop(m->session);
-    if (m->session)
-        tm_session_on_change(m->session, NULL, NULL);
     tm_mount_free(m->mount);
     tm_fs_free(m->fs);
     tm_session_free(m->session);

@@ -326,38 +326,6 @@ static void a_file_of_a_member_found_changed_closes_that_member_alone(void **sta
     unmount("edited");
 }
 
-/* ---- Changes are told ---- */
-
-typedef struct told {
-    char text[1024];
-    size_t len;
-} told;
-
-static void note_change(void *ctx, const tm_mounted *parent, const char *name,
-                        const tm_mounted *was)
-{
-    told *t = ctx;
-    t->len += (size_t)snprintf(t->text + t->len, sizeof(t->text) - t->len, "%s%s%s %s\n",
-                               parent ? parent->name : "", parent ? "/" : "", name,
-                               was ? was->name : "-");
-}
-
-static void each_change_is_told_once_with_what_stood_there(void **state)
-{
-    (void)state;
-    told t = {.len = 0};
-    tm_req req = blocking_request();
-    write_one(at("told/model.safetensors"), "a");
-    tm_session_on_change(session, note_change, &t);
-    mount_source(NULL, at("told"));
-    assert_int_equal(tm_session_reload(session, "told", &req), 0);
-    assert_int_equal(add(NULL, at("told"), &req), -EEXIST);
-    unmount("told");
-    assert_int_equal(tm_session_remove(session, "told", &req), -EINVAL);
-    tm_session_on_change(session, NULL, NULL);
-    assert_string_equal(t.text, "told -\ntold told\ntold told\n");
-}
-
 /* ---- Members of collections ---- */
 
 static int member(const char *collection, const char *name, bool may_block, tm_mounted **ret)
@@ -603,7 +571,6 @@ int main(void)
         cmocka_unit_test(opens_that_fail_use_up_no_numbers),
         cmocka_unit_test(a_file_found_changed_at_open_is_shown_anew),
         cmocka_unit_test(a_file_of_a_member_found_changed_closes_that_member_alone),
-        cmocka_unit_test(each_change_is_told_once_with_what_stood_there),
         cmocka_unit_test(a_member_is_opened_by_a_request_that_may_wait),
         cmocka_unit_test(members_go_with_their_collection),
         cmocka_unit_test(a_member_of_a_collection_that_is_gone_is_for_its_holder_alone),
