@@ -30,11 +30,13 @@ static opening with_request(const opening *o, tm_req *req)
     return sub;
 }
 
-/* Want of memory fails the whole open, and the end of its own request does. */
+/* Want of memory fails the whole open, the end of its own request does, and a source that is one
+ * file of our own mount. */
 static int pass_fatal(opening *o, int rc, const tm_req *req)
 {
     TM_TRY(tm_req_check_wait(o->req));
-    return rc == -ENOMEM ? tm_fail(o->req, ENOMEM, "%s", tm_req_words(req)) : 0;
+    bool fatal = rc == -ENOMEM || (rc == -ELOOP && o->params->listing->is_file);
+    return fatal ? tm_fail(o->req, -rc, "%s", tm_req_words(req)) : 0;
 }
 
 /* ---- Bytes of a file of the listing ---- */

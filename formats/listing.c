@@ -81,6 +81,12 @@ static void closedirp(DIR **dir)
         closedir(*dir);
 }
 
+/* Our own mount refuses us with ELOOP: to read a source through ourselves has no end either. */
+static const char *words_of(int code)
+{
+    return code == ELOOP ? "leads into this mount, or from link to link" : strerror(code);
+}
+
 static int list_dir(tm_listing *listing, const char *prefix, const ancestor *up, tm_req *req);
 
 /* One name of a folder: a file is added, a folder is added and listed. */
@@ -119,7 +125,7 @@ static int list_dir(tm_listing *listing, const char *prefix, const ancestor *up,
         (errno == EACCES || errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
         return 0;
     if (!dir)
-        return tm_fail(req, errno, "%s: %s", path, strerror(errno));
+        return tm_fail(req, errno, "%s: %s", path, words_of(errno));
     for (;;) {
         errno = 0;
         struct dirent *entry = readdir(dir);
@@ -236,7 +242,7 @@ static int read_listing(tm_listing *listing, const char *path, int depth, tm_req
         return tm_fail(req, ENOMEM, "out of memory");
     /* Only the folder's own name is made absolute: a link to a file keeps its name. */
     if (stat(resolved, &st) < 0)
-        return tm_fail(req, errno, "%s: %s", path, strerror(errno));
+        return tm_fail(req, errno, "%s: %s", path, words_of(errno));
     char cwd[PATH_MAX] = "";
     if (resolved[0] != '/' && !getcwd(cwd, sizeof(cwd)))
         return tm_fail(req, errno, "the working directory: %s", strerror(errno));
