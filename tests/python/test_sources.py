@@ -1,6 +1,9 @@
 """What a source may be: damaged in every way, unusual, a collection, a cache of the Hub."""
 import json
 import os
+import pathlib
+import shutil
+import tempfile
 
 import tmtest
 
@@ -224,6 +227,40 @@ def test_an_empty_folder_and_empty_files_mount():
     with Mount(f"empty={src / 'empty'}", f"files={src / 'files'}") as m:
         assert os.listdir(m.load / "empty") == []
         assert (m.load / "files/README.md").read_bytes() == b""
+
+
+def test_shards_beyond_the_descriptor_limit_are_read():
+    limit, shards = 160, 250
+    tensors = {f"t{i:03}": checkpoints.normal("BF16", (8, 8), np.random.default_rng(i))
+               for i in range(shards)}
+    made = checkpoints.write_checkpoint(folder("src") / "m", tensors, shards=shards)
+    with Mount(f"m={made.path}", through=["prlimit", f"--nofile={limit}:{limit}"]) as m:
+        for _ in range(2):
+            for name, tensor in tensors.items():
+                assert (m.tensor("m", name) / "raw").read_bytes() == tensor.raw
+            tmtest.same_tree(made.path, m.load / "m")
+            assert len(os.listdir(f"/proc/{m.pid}/fd")) <= limit
+        assert m.state("m") == "ready"
+
+
+def test_a_source_may_lie_on_several_filesystems():
+    made = checkpoints.llama(folder("src") / "m", shards=3)
+    shards = sorted(made.path.glob("*.safetensors"))
+    on_memory = pathlib.Path(tempfile.mkdtemp(prefix="tmtest-", dir="/dev/shm"))
+    try:
+        shutil.move(shards[0], on_memory)
+        shards[0].symlink_to(on_memory / shards[0].name)
+        other = folder("other")
+        shutil.move(shards[1], other)
+        with Mount(f"other={other}") as m:  # a filesystem that the kernel passes nothing through to
+            shards[1].symlink_to(m.load / "other" / shards[1].name)
+            for way in ("auto", "mapped", "pread", "symlink"):
+                with Mount(f"m={made.path}", opts=f"raw={way}") as over:
+                    tmtest.same_tree(made.path, over.load / "m")
+                    for name, tensor in made.tensors.items():
+                        assert (over.tensor("m", name) / "raw").read_bytes() == tensor.raw, way
+    finally:
+        shutil.rmtree(on_memory)
 
 
 if __name__ == "__main__":

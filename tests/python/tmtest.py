@@ -100,9 +100,12 @@ def mount_points(below=None):
     return points
 
 
-def tmorph(*args, check=None, timeout=60):
-    """Runs the program; returns the CompletedProcess with text. `check` is the exit status owed."""
-    done = subprocess.run([str(TMORPH), *map(str, args)], capture_output=True, text=True,
+def tmorph(*args, check=None, timeout=60, through=()):
+    """Runs the program; returns the CompletedProcess with text. `check` is the exit status owed.
+
+    THROUGH is a command that runs it, as ["prlimit", "--nofile=64"].
+    """
+    done = subprocess.run([*through, str(TMORPH), *map(str, args)], capture_output=True, text=True,
                           timeout=timeout, env=environment(), check=False)
     if check is not None:
         assert done.returncode == check, (
@@ -180,7 +183,8 @@ class Mount:
     Mounting must succeed; so must unmounting, after which no daemon may be left.
     """
 
-    def __init__(self, *sources, opts="", base=None):
+    def __init__(self, *sources, opts="", base=None, through=()):
+        self.through = through
         self.sources = [str(s) for s in sources]
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="mnt-", dir=base or scratch()))
         self.log = self.path.with_name(self.path.name + ".log")
@@ -193,7 +197,8 @@ class Mount:
 
     def __enter__(self):
         start = time.perf_counter()
-        tmorph("mount", "-o", self.opts, *self.sources, self.path, check=0)
+        tmorph("mount", "-o", self.opts, *self.sources, self.path, check=0,
+               through=self.through)
         self.seconds = time.perf_counter() - start
         assert str(self.path) in mount_points(), "exit 0, but nothing is mounted"
         self.pid = daemon_pid(self.path)
