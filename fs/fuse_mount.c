@@ -9,6 +9,9 @@
 #include "fs/fuse_backing.h"
 #include "fs/fuse_ops.h"
 #include "fs/mount.h"
+#include "fs/mounts.h"
+
+#define SUBTYPE "tmorph"
 
 enum {
     THREADS_MIN = 4,
@@ -42,8 +45,8 @@ static struct fuse_session *new_session(tm_mount *mount, const tm_mount_params *
 {
     char fsname[1024], options[1200];
     escape_option(params->fsname, fsname, sizeof(fsname));
-    snprintf(options, sizeof(options), "default_permissions,subtype=tmorph,fsname=%s%s", fsname,
-             params->allow_other ? ",allow_other" : "");
+    snprintf(options, sizeof(options), "default_permissions,subtype=" SUBTYPE ",fsname=%s%s",
+             fsname, params->allow_other ? ",allow_other" : "");
     char *argv[] = {(char *)"tmorph", (char *)"-o", options, NULL};
     struct fuse_args args = FUSE_ARGS_INIT(3, argv);
     struct fuse_session *session =
@@ -158,16 +161,54 @@ static int unmount_once(const char *mountpoint, bool lazy)
     return run_fusermount(argv);
 }
 
+/* MOUNTPOINT as the kernel's table has it, and the type of what is mounted there, NULL: nothing. */
+static int look_up(const char *mountpoint, tm_req *req, char **ret_path, char **ret_type)
+{
+    TM_TRY(tm_mounts_resolve(mountpoint, req, ret_path));
+    return tm_mounts_type(TM_MOUNTS_TABLE, *ret_path, req, ret_type);
+}
+
+static bool is_ours(const char *type)
+{
+    return type && strcmp(type, "fuse." SUBTYPE) == 0;
+}
+
 bool tm_mount_clear_stale(const char *mountpoint)
 {
+    TM_AUTO_FREE char *path = NULL;
+    TM_AUTO_FREE char *type = NULL;
+    if (look_up(mountpoint, NULL, &path, &type) < 0 || !is_ours(type))
+        return false;
     /* Not stat(): the kernel may answer that from what it keeps. */
-    TM_AUTO_CLOSE int fd = open(mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 && errno == ENOTCONN && unmount_once(mountpoint, true) == 0;
+    TM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 && errno == ENOTCONN && unmount_once(path, true) == 0;
+}
+
+int tm_mount_check_free(const char *mountpoint, tm_req *req)
+{
+    TM_AUTO_FREE char *path = NULL;
+    TM_AUTO_FREE char *type = NULL;
+    /* Where this cannot be told, mounting says what is wrong. */
+    if (look_up(mountpoint, NULL, &path, &type) < 0 || !is_ours(type))
+        return 0;
+    return tm_fail(req, EBUSY,
+                   "%s: a tensormorph mount already: unmount it (tmorph umount %s), or add to it "
+                   "(a line 'add NAME=/SOURCE' to %s/.tmorph/ctl)",
+                   mountpoint, mountpoint, mountpoint);
 }
 
 int tm_mount_unmount(const char *mountpoint, tm_req *req)
 {
-    int rc = unmount_once(mountpoint, false);
+    TM_AUTO_FREE char *path = NULL;
+    TM_AUTO_FREE char *type = NULL;
+    TM_TRY(look_up(mountpoint, req, &path, &type));
+    if (!type && access(path, F_OK) < 0)
+        return tm_fail(req, errno, "%s: %s", mountpoint, strerror(errno));
+    if (type && !is_ours(type))
+        return tm_fail(req, EINVAL,
+                       "%s: mounted here is a filesystem of type %s, not a tensormorph mount",
+                       mountpoint, type);
+    int rc = type ? unmount_once(path, false) : -EINVAL;
     if (rc == -EBUSY)
         return tm_fail(req, EBUSY, "%s: in use (see: fuser -vm %s)", mountpoint, mountpoint);
     if (rc == -EINVAL)

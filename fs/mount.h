@@ -25,9 +25,14 @@ TM_MUST_CHECK int tm_mount_serve(tm_mount *mount, tm_req *req);
 /* Unmounts, if it still is mounted, and ends what is under way. */
 void tm_mount_free(tm_mount *mount);
 
-/* A mount point whose daemon died ("Transport endpoint is not connected") is unmounted; true where
- * that was so. */
+/* What follows touches mounts of ours alone. A mount point may be given by any path that leads to
+ * it, links included. */
+
+/* A mount whose daemon died ("Transport endpoint is not connected") is unmounted; true where that
+ * was so. */
 bool tm_mount_clear_stale(const char *mountpoint);
+/* -EBUSY with words where a mount of ours stands: a second one would only cover it. */
+TM_MUST_CHECK int tm_mount_check_free(const char *mountpoint, tm_req *req);
 /* Unmounts, as root or through fusermount3, and waits for it; words in REQ. */
 TM_MUST_CHECK int tm_mount_unmount(const char *mountpoint, tm_req *req);
 

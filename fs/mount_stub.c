@@ -34,6 +34,12 @@ bool tm_mount_clear_stale(const char *mountpoint)
     return false;
 }
 
+int tm_mount_check_free(const char *mountpoint, tm_req *req)
+{
+    (void)mountpoint, (void)req;
+    return 0;
+}
+
 int tm_mount_unmount(const char *mountpoint, tm_req *req)
 {
     (void)mountpoint;

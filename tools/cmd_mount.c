@@ -177,8 +177,12 @@ static int serve_in_background(mounting *m)
 static int find_mountpoint(mounting *m, const char *argument)
 {
     struct stat st;
+    tm_req req;
+    tm_req_init(&req, TM_LANE_VISIBLE);
     if (tm_mount_clear_stale(argument))
         fprintf(stderr, "tmorph: %s: the daemon of an earlier mount was gone; cleared\n", argument);
+    if (tm_mount_check_free(argument, &req) < 0)
+        return tm_complain("%s", tm_req_words(&req));
     m->mountpoint = realpath(argument, NULL);
     if (!m->mountpoint || stat(m->mountpoint, &st) < 0)
         return tm_complain("%s: %s", argument, strerror(errno));

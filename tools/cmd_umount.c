@@ -21,6 +21,6 @@ static int run(const tm_cmd *cmd, int argc, char **argv)
 const tm_cmd tm_cmd_umount = {
     .name = "umount",
     .usage = "MNT",
-    .words = "unmount what is mounted at MNT",
+    .words = "unmount what tmorph mounted at MNT",
     .run = run,
 };

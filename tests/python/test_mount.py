@@ -1,4 +1,5 @@
 """Mounting and unmounting: the daemon's life, its options, and mistakes on the command line."""
+import ctypes
 import json
 import os
 import signal
@@ -124,14 +125,112 @@ def test_a_mount_of_a_mount_reads_through():
         assert n.state("again") == "ready"
 
 
-def test_a_killed_daemon_leaves_errors_and_no_hang():
-    made = checkpoints.llama(folder("src") / "m")
-    point = folder("mnt")
+def mount_and_kill(made, point):
+    """A mount whose daemon is gone."""
     tmorph("mount", made.path, point, check=0)
     os.kill(daemon_pid(point), signal.SIGKILL)
     wait_until(lambda: error_name(os.listdir, point) == "ENOTCONN", what="ENOTCONN")
-    tmorph("umount", point, check=0)
+
+
+def test_a_killed_daemon_leaves_errors_and_no_hang():
+    made = checkpoints.llama(folder("src") / "m")
+    point = folder("mnt")
+    mount_and_kill(made, point)
+    done = tmorph("umount", point, check=0)
+    assert done.stderr == f"tmorph: {point}: its daemon was gone; cleared\n", done.stderr
     assert not is_mounted(point)
+
+
+def test_the_next_mount_clears_what_a_killed_daemon_left():
+    made = checkpoints.llama(folder("src") / "m")
+    point, link = folder("mnt"), folder("links") / "link"
+    link.symlink_to(point)
+    for path in (point, link, f"{point}/"):
+        mount_and_kill(made, point)
+        done = tmorph("mount", made.path, path, check=0)
+        assert done.stderr == f"tmorph: {path}: the daemon of an earlier mount was gone; cleared\n"
+        assert tmtest.mount_points().count(str(point)) == 1, path
+        tmtest.same_tree(made.path, point / "load/m")
+        tmorph("umount", point, check=0)
+        gone(path)
+
+
+def test_a_dead_mount_of_something_else_is_left_alone():
+    if os.geteuid() != 0:
+        raise tmtest.Skip("only root can make such a mount")
+    made = checkpoints.llama(folder("src") / "m")
+    point = folder("mnt")
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={fd},rootmode=40000,user_id=0,group_id=0".encode()
+    rc = libc.mount(b"other", bytes(point), b"fuse.other", 0, options)
+    os.close(fd)
+    assert rc == 0, os.strerror(ctypes.get_errno())
+    try:
+        assert error_name(os.listdir, point) == "ENOTCONN"
+        done = tmorph("mount", made.path, point, check=2)
+        assert done.stderr == f"tmorph: {point}: Transport endpoint is not connected\n"
+        tmorph("umount", point, check=2)
+        assert tmtest.mount_points().count(str(point)) == 1
+    finally:
+        subprocess.run(["umount", "-l", point], check=True)
+
+
+def test_any_path_to_a_mount_point_takes_it_down():
+    made = checkpoints.llama(folder("src") / "m")
+    base = folder("mnt")
+    for name in ("plain", "two words ", "back\\040slash", "line\nfeed\ttab", "#1", "\u00e9"):
+        point, link, far = (base / f"{name}{end}" for end in ("", ".link", ".far"))
+        point.mkdir()
+        link.symlink_to(point.name)
+        far.symlink_to(link)
+        for path in (point, link, far, f"{link}//", os.path.relpath(point), f"{point}/../{name}"):
+            tmorph("mount", made.path, point, check=0)
+            done = tmorph("umount", path, check=0)
+            assert not done.stderr and not is_mounted(point), (path, done.stderr)
+            gone(point)
+
+
+def test_umount_leaves_what_is_not_ours():
+    point, link = folder("mnt"), folder("links") / "link"
+    link.symlink_to(point)
+    done = tmorph("umount", point, check=2)
+    assert done.stderr == f"tmorph: {point}: not a mount point\n"
+    done = tmorph("umount", point / "none", check=2)
+    assert done.stderr == f"tmorph: {point}/none: No such file or directory\n"
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", point], capture_output=True).returncode:
+        raise tmtest.Skip("no tmpfs can be mounted here")
+    try:
+        for path in (point, link):
+            done = tmorph("umount", path, check=2)
+            assert done.stderr == (f"tmorph: {path}: mounted here is a filesystem of type tmpfs, "
+                                   "not a tensormorph mount\n")
+            assert is_mounted(point)
+        # it may be covered, though, and comes back
+        made = checkpoints.llama(folder("src") / "m")
+        (point / "below").touch()
+        tmorph("mount", made.path, point, check=0)
+        assert os.listdir(point / "models") == ["m"]
+        tmorph("umount", point, check=0)
+        assert os.listdir(point) == ["below"]
+    finally:
+        subprocess.run(["umount", point], check=True)
+
+
+def test_a_second_mount_at_one_place_is_refused_with_the_remedy():
+    src = folder("src")
+    one, two = (checkpoints.llama(src / name) for name in ("one", "two"))
+    link = folder("links") / "link"
+    with Mount(f"one={one.path}") as m:
+        link.symlink_to(m.path)
+        for path in (m.path, link, f"{m.path}/"):
+            done = tmorph("mount", two.path, path, check=2)
+            assert done.stderr == (
+                f"tmorph: {path}: a tensormorph mount already: unmount it (tmorph umount {path}), "
+                f"or add to it (a line 'add NAME=/SOURCE' to {path}/.tmorph/ctl)\n")
+        assert tmtest.mount_points().count(str(m.path)) == 1
+        m.command(f"add two={two.path}\n")
+        assert sorted(os.listdir(m.models)) == ["one", "two"]
 
 
 def test_names_that_clash_name_the_remedy():
