@@ -45,8 +45,8 @@ static struct fuse_session *new_session(tm_mount *mount, const tm_mount_params *
 {
     char fsname[1024], options[1200];
     escape_option(params->fsname, fsname, sizeof(fsname));
-    snprintf(options, sizeof(options), "default_permissions,subtype=" SUBTYPE ",fsname=%s%s",
-             fsname, params->allow_other ? ",allow_other" : "");
+    snprintf(options, sizeof(options), "default_permissions,subtype=" SUBTYPE ",fsname=%s%s%s",
+             fsname, params->allow_other ? ",allow_other" : "", params->noexec ? ",noexec" : "");
     char *argv[] = {(char *)"tmorph", (char *)"-o", options, NULL};
     struct fuse_args args = FUSE_ARGS_INIT(3, argv);
     struct fuse_session *session =

@@ -14,6 +14,7 @@ typedef struct tm_mount_params {
     const char *mountpoint;
     const char *fsname; /* what `mount` and `df` show: no secrets */
     bool allow_other;
+    bool noexec;         /* no mapping of a file may be executed */
     unsigned threads;    /* that take requests; 0: a default */
     uint64_t timeout_ns; /* a read's deadline; 0: none */
 } tm_mount_params;

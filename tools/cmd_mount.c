@@ -91,6 +91,7 @@ static int mount_tree(mounting *m, tm_req *req)
         .mountpoint = m->mountpoint,
         .fsname = fsname_of(m),
         .allow_other = m->options.allow_other,
+        .noexec = m->options.noexec,
         .timeout_ns = (uint64_t)m->options.timeout_s * 1000000000u,
     };
     return tm_mount_new(&params, req, &m->mount);

@@ -42,6 +42,20 @@ static int set_allow_other(tm_mount_options *options, const char *value, tm_req 
     return 0;
 }
 
+static int set_exec(tm_mount_options *options, const char *value, tm_req *req)
+{
+    (void)value, (void)req;
+    options->noexec = false;
+    return 0;
+}
+
+static int set_noexec(tm_mount_options *options, const char *value, tm_req *req)
+{
+    (void)value, (void)req;
+    options->noexec = true;
+    return 0;
+}
+
 static int set_fsname(tm_mount_options *options, const char *value, tm_req *req)
 {
     return replace(&options->fsname, value, req);
@@ -80,26 +94,38 @@ static const struct {
     bool takes_value;
     set_fn *set;
 } known[] = {
-    {"allow_other", false, set_allow_other}, {"fsname", true, set_fsname},   {"log", true, set_log},
-    {"threads", true, set_threads},          {"timeout", true, set_timeout}, {"raw", true, set_raw},
+    {"allow_other", false, set_allow_other},
+    {"exec", false, set_exec},
+    {"fsname", true, set_fsname},
+    {"log", true, set_log},
+    {"noexec", false, set_noexec},
+    {"raw", true, set_raw},
+    {"threads", true, set_threads},
+    {"timeout", true, set_timeout},
 };
 
-/* What mount(8), fstab and systemd add, and what always holds here. */
+/* What mount(8), fstab and systemd add: it means nothing here, or always holds. Not what asks for
+ * something that would then not be so, such as remount, or setuid=USER, which mount.fuse3(8) keeps
+ * to itself. */
+static const char *const generic[] = {
+    "_netdev",    "async",      "atime",         "auto",       "comment",
+    "context",    "defaults",   "defcontext",    "dev",        "diratime",
+    "dirsync",    "fscontext",  "group",         "iversion",   "lazytime",
+    "loud",       "mand",       "noatime",       "noauto",     "nodev",
+    "nodiratime", "nofail",     "noiversion",    "nolazytime", "nomand",
+    "nonempty",   "norelatime", "nostrictatime", "nosuid",     "nosymfollow",
+    "nouser",     "owner",      "relatime",      "ro",         "rootcontext",
+    "rw",         "silent",     "strictatime",   "subtype",    "suid",
+    "symfollow",  "sync",       "user",          "users",
+};
+
 static bool is_generic(const char *name)
 {
-    static const char *const names[] = {
-        "ro",       "rw",         "suid",        "nosuid",
-        "dev",      "nodev",      "exec",        "noexec",
-        "auto",     "noauto",     "user",        "users",
-        "nouser",   "owner",      "group",       "defaults",
-        "_netdev",  "nofail",     "sync",        "async",
-        "atime",    "noatime",    "diratime",    "nodiratime",
-        "relatime", "norelatime", "strictatime", "default_permissions",
-    };
-    if (strncmp(name, "x-", 2) == 0 || strncmp(name, "comment", 7) == 0)
+    if (strncmp(name, "x-", 2) == 0 || strncmp(name, "X-", 2) == 0 ||
+        strcmp(name, "default_permissions") == 0)
         return true;
-    for (size_t i = 0; i < TM_ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < TM_ARRAY_LEN(generic); i++)
+        if (strcmp(name, generic[i]) == 0)
             return true;
     return false;
 }
@@ -120,13 +146,27 @@ static int set_one(tm_mount_options *options, char *option, tm_req *req)
     return is_generic(option) ? 0 : tm_fail(req, EINVAL, "unknown option '%s'", option);
 }
 
+/* Cuts the next option off *REST; NULL at the end. SELinux's labels have commas, and are quoted. */
+static char *next_option(char **rest)
+{
+    char *option = *rest, *end = option;
+    bool quoted = false;
+    for (; end && *end && (quoted || *end != ','); end++)
+        if (*end == '"' && (quoted || (end > option && end[-1] == '=')))
+            quoted = !quoted;
+    *rest = end && *end ? end + 1 : NULL;
+    if (end)
+        *end = '\0';
+    return option;
+}
+
 int tm_mount_options_parse(tm_mount_options *options, const char *opts, tm_req *req)
 {
     TM_AUTO_FREE char *copy = strdup(opts);
     if (!copy)
         return tm_fail(req, ENOMEM, "out of memory");
     char *rest = copy;
-    for (char *option; (option = strsep(&rest, ","));)
+    for (char *option; (option = next_option(&rest));)
         if (*option)
             TM_TRY(set_one(options, option, req));
     return 0;

@@ -7,6 +7,7 @@
 typedef struct tm_mount_options {
     bool foreground;
     bool allow_other;
+    bool noexec;
     char *fsname;     /* NULL: by the sources */
     char *log;        /* see tm_log_new(); a path from the root */
     unsigned threads; /* 0: the cores */

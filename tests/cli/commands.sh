@@ -62,6 +62,21 @@ expect 2 '' "tmorph mount: a mount point is needed
 $mount_usage" "$tmorph" mount
 expect 2 '' "tmorph mount: unknown option 'frob'
 $mount_usage" "$tmorph" mount -o ro,frob tiny bare
+for option in setuid=nobody remount commentary x 'context="a,b",frob' 'a"b,c"'; do
+    unknown=${option%%=*}
+    case $option in *,frob) unknown=frob ;; a*) unknown='a"b' ;; esac
+    expect 2 '' "tmorph mount: unknown option '$unknown'
+$mount_usage" "$tmorph" mount -o "$option" tiny bare
+done
+for option in ro rw suid nosuid dev nodev exec noexec auto noauto user user=joe users nouser owner \
+    group defaults _netdev nofail sync async dirsync atime noatime diratime nodiratime relatime \
+    norelatime strictatime nostrictatime lazytime nolazytime symfollow nosymfollow mand nomand \
+    iversion noiversion silent loud nonempty default_permissions subtype=x comment=systemd.x \
+    x-systemd.automount X-mount.mkdir x-gvfs-name=a context=a:b:c 'context="a:b:c:s0:c1,c2"' \
+    fscontext=a defcontext=a rootcontext=a; do
+    expect 2 '' 'tmorph: nowhere: No such file or directory' \
+        "$tmorph" mount -o "$option,threads=1" tiny nowhere
+done
 expect 2 '' "tmorph mount: option fsname needs a value
 $mount_usage" "$tmorph" mount -o fsname tiny bare
 expect 2 '' "tmorph mount: threads=0: a number from 1 to 1024 is needed

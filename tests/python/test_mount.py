@@ -1,6 +1,7 @@
 """Mounting and unmounting: the daemon's life, its options, and mistakes on the command line."""
 import ctypes
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -43,6 +44,20 @@ def test_the_options_of_the_contract_are_taken():
             line = next(t for t in open("/proc/self/mountinfo") if str(m.path) in t)
             kind, name = line.split(" - ")[1].split()[:2]
             assert kind == "fuse.tmorph" and ("fsname" not in opts or name == "mymodels")
+
+
+def test_of_the_generic_options_those_that_forbid_something_hold():
+    made = checkpoints.llama(folder("src") / "m")
+    for opts, executes in (("", True), ("ro,dev,suid", True), ("noexec,nosuid", False),
+                           ("noexec,exec", True)):
+        with Mount(f"m={made.path}", opts=opts) as m:
+            flags = os.statvfs(m.path).f_flag
+            assert flags & os.ST_NOSUID and flags & os.ST_NODEV, opts
+            with open(m.load / "m/config.json", "rb") as f:
+                error = error_name(mmap.mmap, f.fileno(), 0, mmap.MAP_PRIVATE,
+                                   mmap.PROT_READ | mmap.PROT_EXEC)
+            assert error == ("" if executes else "EPERM"), (opts, error)
+            m.command("reload m")  # ro or not
 
 
 def test_a_mount_in_use_stays_with_words():
