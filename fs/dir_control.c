@@ -144,9 +144,25 @@ static const command commands[] = {
     {"reload", run_reload},
 };
 
+#define BLANKS " \t"
+
 enum {
     COMMAND_MAX = 8192
 };
+
+/* Cuts LINE behind its command; returns the argument, without the blanks around it. */
+static char *cut_argument(char *line)
+{
+    char *argument = line + strcspn(line, BLANKS);
+    if (*argument)
+        *argument++ = '\0';
+    argument += strspn(argument, BLANKS);
+    size_t len = strlen(argument);
+    while (len > 0 && strchr(BLANKS, argument[len - 1]))
+        len--;
+    argument[len] = '\0';
+    return argument;
+}
 
 static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t len, tm_req *req)
 {
@@ -162,10 +178,9 @@ static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t l
     if (line[end] && line[end + 1])
         return tm_fail(req, EINVAL, "ctl: one command a write");
     line[end] = '\0';
-    char *argument = strchr(line, ' ');
-    if (!argument)
+    char *argument = cut_argument(line);
+    if (!*argument)
         return tm_fail(req, EINVAL, "ctl: '%s': a command and its argument", line);
-    *argument++ = '\0';
     for (size_t i = 0; i < TM_ARRAY_LEN(commands); i++)
         if (strcmp(line, commands[i].name) == 0)
             return commands[i].run(fs, argument, req);

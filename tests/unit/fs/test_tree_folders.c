@@ -303,6 +303,28 @@ static void ctl_adds_reloads_and_removes(void **state)
     expect_bytes_at(".tmorph/ctl", "", 0);
 }
 
+static void blanks_around_the_argument_are_no_part_of_it(void **state)
+{
+    (void)state;
+    tm_req req;
+    char command[FILES_PATH_MAX];
+    write_one(at("by ctl/ a  b/model.safetensors"), "a");
+    static const struct {
+        const char *before, *after;
+    } rows[] = {
+        {"add  w=", ""},       {"add \t w=", "\n"}, {"add\tw=", ""},
+        {"add w=", "  \t \n"}, {"add   w=", " "},
+    };
+    for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
+        snprintf(command, sizeof(command), "%s%s%s", rows[i].before, at("by ctl/ a  b"),
+                 rows[i].after);
+        assert_int_equal(write_ctl(command, &req), 0);
+        expect_text_at("models/w/state", "ready\n");
+        assert_int_equal(write_ctl("remove  w \t\n", &req), 0);
+        expect_error("models/w", -ENOENT);
+    }
+}
+
 static void what_is_no_command_is_refused_with_words(void **state)
 {
     (void)state;
@@ -312,11 +334,16 @@ static void what_is_no_command_is_refused_with_words(void **state)
         {"", "ctl: '': a command and its argument"},
         {"\n", "ctl: '': a command and its argument"},
         {"remove", "ctl: 'remove': a command and its argument"},
+        {"remove ", "ctl: 'remove': a command and its argument"},
+        {"add \t \n", "ctl: 'add': a command and its argument"},
+        {"   ", "ctl: '': a command and its argument"},
         {"remove a\nremove b", "ctl: one command a write"},
+        {" add x=/tmp", "ctl: no command ''; there are add, remove, reload"},
         {"frob x", "ctl: no command 'frob'; there are add, remove, reload"},
         {"add x", "ctl: add takes NAME=SOURCE"},
         {"add x=relative", "ctl: add x: give the source's absolute path"},
         {"add a/b=/tmp", "'a/b' cannot be a name in the mount"},
+        {"add x= /tmp", "ctl: add x: give the source's absolute path"},
         {"add =/tmp", "'' cannot be a name in the mount"},
         {"remove nothing", "'nothing' is not mounted"},
         {"reload nothing", "'nothing' is not mounted"},
@@ -386,6 +413,7 @@ int main(void)
         cmocka_unit_test(an_expert_number_beyond_all_folders_does_no_harm),
         cmocka_unit_test(a_folder_of_checkpoints_is_a_folder_of_models),
         cmocka_unit_test(ctl_adds_reloads_and_removes),
+        cmocka_unit_test(blanks_around_the_argument_are_no_part_of_it),
         cmocka_unit_test(what_is_no_command_is_refused_with_words),
         cmocka_unit_test(transport_has_a_row_for_each_file_of_load),
         cmocka_unit_test(failures_are_lines_of_the_log),
