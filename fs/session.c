@@ -154,8 +154,7 @@ static bool is_url(const char *source)
     return true;
 }
 
-/* SOURCE from the root, links kept, malloc'ed. */
-static char *absolute_path(const char *source)
+char *tm_source_path(const char *source)
 {
     TM_AUTO_FREE char *cwd = source[0] == '/' ? NULL : getcwd(NULL, 0);
     char *path;
@@ -340,7 +339,7 @@ int tm_session_add(tm_session *s, const char *name, const char *source, tm_req *
         return tm_blob_http_new(s->sched, source, req, &none);
     }
     /* The daemon works elsewhere than where its user stands. */
-    TM_AUTO_FREE char *path = absolute_path(source);
+    TM_AUTO_FREE char *path = tm_source_path(source);
     if (!path)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;

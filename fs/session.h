@@ -36,6 +36,9 @@ TM_MUST_CHECK int tm_session_add(tm_session *session, const char *name, const ch
                                  tm_req *req);
 /* The name that a source has by default: its last component, malloc'ed; NULL for want of memory. */
 char *tm_source_name(const char *source);
+/* The path that it is opened by and keeps (tm_mounted.source): from the root, links kept;
+ * malloc'ed, NULL for want of memory. */
+char *tm_source_path(const char *source);
 TM_MUST_CHECK int tm_session_remove(tm_session *session, const char *name, tm_req *req);
 /* Opens the source anew, changed or not. */
 TM_MUST_CHECK int tm_session_reload(tm_session *session, const char *name, tm_req *req);

@@ -38,7 +38,7 @@ typedef struct tm_offline {
 TM_MUST_CHECK int tm_offline_open(tm_offline *ret, tm_req *req);
 void tm_offline_close(tm_offline *offline);
 
-/* SOURCE[::PATH]: adds SOURCE to the tree and finds PATH in its model directory. */
+/* SOURCE[::PATH]: adds SOURCE to the tree, once, and finds PATH in its model directory. */
 TM_MUST_CHECK int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req,
                                   tm_attr *ret);
 

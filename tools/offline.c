@@ -21,15 +21,19 @@ void tm_offline_close(tm_offline *offline)
     tm_session_free(offline->session);
 }
 
-/* Under the name that it has in a mount; where another source has that, with a number behind it. */
+/* Under the name that it has in a mount; where another source has that, with a number behind it. A
+ * source that was added before is what it was. */
 static int add_source(tm_offline *offline, const char *source, tm_req *req, char **ret_name)
 {
     TM_AUTO_FREE char *base = tm_source_name(source);
     TM_AUTO_FREE char *name = base ? strdup(base) : NULL;
-    for (unsigned n = 2; name; n++) {
+    TM_AUTO_FREE char *path = tm_source_path(source);
+    for (unsigned n = 2; name && path; n++) {
         TM_AUTO(tm_mounted_unrefp) tm_mounted *other = tm_session_find(offline->session, name);
-        if (!other) {
+        bool is_there = other && strcmp(other->source, path) == 0;
+        if (!other)
             TM_TRY(tm_session_add(offline->session, name, source, req));
+        if (!other || is_there) {
             *ret_name = TM_STEAL(name);
             return 0;
         }

@@ -173,6 +173,18 @@ expect 2 '' 'tmorph: tiny::tensors: a folder: see tmorph ls tiny::tensors' \
 expect 2 '' 'tmorph: tiny::tensors/steps/at/1: 1: No such file or directory' \
     "$tmorph" cat tiny::tensors/steps/at/1
 
+# Each source is opened once, whatever is asked of it; another of its name is another.
+mkdir other
+cp -r tiny other
+# shellcheck disable=SC2317 # called by expect
+names() {
+    "$tmorph" cat "$@" | sed -n 's/^  "name": "\(.*\)",$/\1/p'
+}
+expect 0 "$(printf '%s\n' tiny tiny-2 tiny tiny-2 tiny-3)" '' names tiny::model.json \
+    other/tiny::model.json "$scratch/tiny::model.json" other/tiny::model.json \
+    two/../tiny::model.json
+expect 0 $'tiny::layers:\n000\n\ntiny::layers:\n000' '' "$tmorph" ls tiny::layers tiny::layers
+
 "$tmorph" cat tiny::files/model.safetensors | cmp - tiny/model.safetensors ||
     fail "cat of a weight file gives other bytes"
 python3 - >wanted.npy <<'END'
