@@ -114,9 +114,8 @@ int main(int argc, char **argv)
         .read = slow_read,
         .release = slow_release,
     };
-    char *args[] = {
-        argv[0],      (char *)"-f",
-        (char *)"-o", (char *)"max_threads=200,max_idle_threads=200,attr_timeout=0,entry_timeout=0,negative_timeout=0",
-        argv[2],      NULL};
+    static const char options[] = "max_threads=200,max_idle_threads=200,attr_timeout=0,"
+                                  "entry_timeout=0,negative_timeout=0";
+    char *args[] = {argv[0], (char *)"-f", (char *)"-o", (char *)options, argv[2], NULL};
     return fuse_main(5, args, &ops, NULL);
 }

@@ -1,4 +1,4 @@
-"""Sources that hang, lead into the mount or change all the time; readers with signals; sudden ends."""
+"""Sources that hang, lead into the mount or never stay; readers with signals; sudden ends."""
 import contextlib
 import ctypes
 import mmap
