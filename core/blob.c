@@ -6,6 +6,7 @@ void tm_blob_init(tm_blob *blob, const tm_blob_ops *ops, uint64_t size)
 {
     assert(ops->free && (ops->plan || ops->fetch_now));
     assert(!ops->fetch_now == !ops->fetch_start && !ops->fetch_now == !ops->fetch_cancel);
+    assert(!ops->hold == !ops->unhold);
     blob->ops = ops;
     blob->size = size;
     blob->window = 0;

@@ -65,6 +65,7 @@ void tm_blob_unrefp(tm_blob **blob);   /* for TM_AUTO */
 
 TM_MUST_CHECK int tm_blob_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, void *dst);
 bool tm_blob_locate(tm_blob *blob, uint64_t off, uint64_t len, tm_extent *ret);
+/* Each hold that succeeds is undone by one unhold; one that fails holds nothing. */
 TM_MUST_CHECK int tm_blob_hold(tm_blob *blob, tm_req *req);
 void tm_blob_unhold(tm_blob *blob);
 

@@ -6,7 +6,7 @@
 int tm_tensor_init(tm_tensor *tensor, const tm_tensor_ops *ops, tm_dtype dtype,
                    const uint64_t *dims, size_t rank)
 {
-    assert(ops->plan && ops->free);
+    assert(ops->plan && ops->free && !ops->hold == !ops->unhold);
     uint64_t elems = 1;
     for (size_t i = 0; i < rank; i++)
         if (tm_mul_overflow(elems, dims[i], &elems))
@@ -54,6 +54,17 @@ int tm_tensor_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t co
 tm_blob *tm_tensor_bytes(tm_tensor *tensor)
 {
     return tensor->ops->bytes ? tensor->ops->bytes(tensor) : NULL;
+}
+
+int tm_tensor_hold(tm_tensor *tensor, tm_req *req)
+{
+    return tensor->ops->hold ? tensor->ops->hold(tensor, req) : 0;
+}
+
+void tm_tensor_unhold(tm_tensor *tensor)
+{
+    if (tensor->ops->unhold)
+        tensor->ops->unhold(tensor);
 }
 
 /* ---- Decoding to f32 ---- */
@@ -116,6 +127,16 @@ static int f32_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t c
     return tm_tensor_plan_f32(self->inner, plan, first, count, dst);
 }
 
+static int f32_hold(tm_tensor *tensor, tm_req *req)
+{
+    return tm_tensor_hold(TM_CONTAINER(tensor, f32_tensor, tensor)->inner, req);
+}
+
+static void f32_unhold(tm_tensor *tensor)
+{
+    tm_tensor_unhold(TM_CONTAINER(tensor, f32_tensor, tensor)->inner);
+}
+
 static void f32_free(tm_tensor *tensor)
 {
     f32_tensor *self = TM_CONTAINER(tensor, f32_tensor, tensor);
@@ -123,7 +144,12 @@ static void f32_free(tm_tensor *tensor)
     free(self);
 }
 
-static const tm_tensor_ops f32_ops = {.plan = f32_plan, .free = f32_free};
+static const tm_tensor_ops f32_ops = {
+    .plan = f32_plan,
+    .hold = f32_hold,
+    .unhold = f32_unhold,
+    .free = f32_free,
+};
 
 int tm_tensor_f32_new(tm_tensor *tensor, tm_tensor **ret)
 {
@@ -162,6 +188,16 @@ static tm_blob *blob_bytes(tm_tensor *tensor)
     return TM_CONTAINER(tensor, blob_tensor, tensor)->bytes;
 }
 
+static int blob_hold(tm_tensor *tensor, tm_req *req)
+{
+    return tm_blob_hold(blob_bytes(tensor), req);
+}
+
+static void blob_unhold(tm_tensor *tensor)
+{
+    tm_blob_unhold(blob_bytes(tensor));
+}
+
 static void blob_free(tm_tensor *tensor)
 {
     blob_tensor *self = TM_CONTAINER(tensor, blob_tensor, tensor);
@@ -169,7 +205,13 @@ static void blob_free(tm_tensor *tensor)
     free(self);
 }
 
-static const tm_tensor_ops blob_ops = {.plan = blob_plan, .bytes = blob_bytes, .free = blob_free};
+static const tm_tensor_ops blob_ops = {
+    .plan = blob_plan,
+    .bytes = blob_bytes,
+    .hold = blob_hold,
+    .unhold = blob_unhold,
+    .free = blob_free,
+};
 
 int tm_tensor_blob_new(tm_blob *bytes, tm_dtype dtype, const uint64_t *dims, size_t rank,
                        tm_tensor **ret)

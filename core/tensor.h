@@ -17,6 +17,9 @@ typedef struct tm_tensor_ops {
     int (*plan)(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t count, void *dst);
     /* Optional: the blob whose bytes are the elements (borrowed). */
     tm_blob *(*bytes)(tm_tensor *tensor);
+    /* Optional, both: as a blob's (core/blob.h), of everything that the elements are read from. */
+    int (*hold)(tm_tensor *tensor, tm_req *req);
+    void (*unhold)(tm_tensor *tensor);
     void (*free)(tm_tensor *tensor); /* required; frees TENSOR, not dims */
 } tm_tensor_ops;
 
@@ -45,6 +48,9 @@ TM_MUST_CHECK int tm_tensor_plan_f32(tm_tensor *tensor, tm_plan *plan, uint64_t 
                                      uint64_t count, float *dst);
 /* The blob whose bytes are the elements, NULL where there is none (borrowed). */
 tm_blob *tm_tensor_bytes(tm_tensor *tensor);
+/* Each hold that succeeds is undone by one unhold; one that fails holds nothing. */
+TM_MUST_CHECK int tm_tensor_hold(tm_tensor *tensor, tm_req *req);
+void tm_tensor_unhold(tm_tensor *tensor);
 
 /* The elements that stand in BYTES (its size is theirs). */
 TM_MUST_CHECK int tm_tensor_blob_new(tm_blob *bytes, tm_dtype dtype, const uint64_t *dims,

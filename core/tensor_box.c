@@ -109,6 +109,16 @@ static int box_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t c
     return 0;
 }
 
+static int box_hold(tm_tensor *tensor, tm_req *req)
+{
+    return tm_tensor_hold(as_box(tensor)->inner, req);
+}
+
+static void box_unhold(tm_tensor *tensor)
+{
+    tm_tensor_unhold(as_box(tensor)->inner);
+}
+
 static void box_free(tm_tensor *tensor)
 {
     box_tensor *self = as_box(tensor);
@@ -118,7 +128,12 @@ static void box_free(tm_tensor *tensor)
     free(self);
 }
 
-static const tm_tensor_ops box_ops = {.plan = box_plan, .free = box_free};
+static const tm_tensor_ops box_ops = {
+    .plan = box_plan,
+    .hold = box_hold,
+    .unhold = box_unhold,
+    .free = box_free,
+};
 
 /* The walk: trailing axes that are taken whole belong to the run, with the one before them. */
 static void lay_out(box_tensor *self, const tm_tensor *inner, const tm_range *ranges)

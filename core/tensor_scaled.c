@@ -95,6 +95,23 @@ static int scaled_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_
     return tm_plan_run(plan, run_scale, &a, sizeof(a));
 }
 
+static int scaled_hold(tm_tensor *tensor, tm_req *req)
+{
+    scaled_tensor *self = as_scaled(tensor);
+    TM_TRY(tm_tensor_hold(self->codes, req));
+    int rc = tm_tensor_hold(self->scales, req);
+    if (rc < 0)
+        tm_tensor_unhold(self->codes);
+    return rc;
+}
+
+static void scaled_unhold(tm_tensor *tensor)
+{
+    scaled_tensor *self = as_scaled(tensor);
+    tm_tensor_unhold(self->codes);
+    tm_tensor_unhold(self->scales);
+}
+
 static void scaled_free(tm_tensor *tensor)
 {
     scaled_tensor *self = as_scaled(tensor);
@@ -103,7 +120,12 @@ static void scaled_free(tm_tensor *tensor)
     free(self);
 }
 
-static const tm_tensor_ops scaled_ops = {.plan = scaled_plan, .free = scaled_free};
+static const tm_tensor_ops scaled_ops = {
+    .plan = scaled_plan,
+    .hold = scaled_hold,
+    .unhold = scaled_unhold,
+    .free = scaled_free,
+};
 
 int tm_tensor_scaled_new(const tm_scaling *scaling, tm_tensor **ret)
 {

@@ -132,6 +132,16 @@ static int elems_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, ui
     return tm_plan_run(plan, run_cut, &a, sizeof(a));
 }
 
+static int elems_hold(tm_blob *blob, tm_req *req)
+{
+    return tm_tensor_hold(TM_CONTAINER(blob, elems_blob, blob)->tensor, req);
+}
+
+static void elems_unhold(tm_blob *blob)
+{
+    tm_tensor_unhold(TM_CONTAINER(blob, elems_blob, blob)->tensor);
+}
+
 static void elems_free(tm_blob *blob)
 {
     elems_blob *self = TM_CONTAINER(blob, elems_blob, blob);
@@ -139,7 +149,13 @@ static void elems_free(tm_blob *blob)
     free(self);
 }
 
-static const tm_blob_ops elems_ops = {.kind = "elements", .plan = elems_plan, .free = elems_free};
+static const tm_blob_ops elems_ops = {
+    .kind = "elements",
+    .plan = elems_plan,
+    .hold = elems_hold,
+    .unhold = elems_unhold,
+    .free = elems_free,
+};
 
 static int elems_new(tm_tensor *tensor, tm_blob **ret)
 {
@@ -232,6 +248,16 @@ static int value_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, ui
     return tm_plan_run(plan, run_value, &a, sizeof(a));
 }
 
+static int value_hold(tm_blob *blob, tm_req *req)
+{
+    return tm_tensor_hold(TM_CONTAINER(blob, value_blob, blob)->tensor, req);
+}
+
+static void value_unhold(tm_blob *blob)
+{
+    tm_tensor_unhold(TM_CONTAINER(blob, value_blob, blob)->tensor);
+}
+
 static void value_free(tm_blob *blob)
 {
     value_blob *self = TM_CONTAINER(blob, value_blob, blob);
@@ -239,7 +265,13 @@ static void value_free(tm_blob *blob)
     free(self);
 }
 
-static const tm_blob_ops value_ops = {.kind = "value", .plan = value_plan, .free = value_free};
+static const tm_blob_ops value_ops = {
+    .kind = "value",
+    .plan = value_plan,
+    .hold = value_hold,
+    .unhold = value_unhold,
+    .free = value_free,
+};
 
 int tm_view_value_new(tm_tensor *tensor, uint64_t index, tm_blob **ret)
 {

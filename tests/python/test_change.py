@@ -1,4 +1,5 @@
 """Sources that change while they are mounted: replaced, rewritten, cut, removed, added to."""
+import io
 import json
 import mmap
 import os
@@ -22,10 +23,11 @@ def single(path, seed, hidden=BIG):
 
 
 def replaced_file(made, other):
-    """Puts OTHER's weights over MADE's, by rename."""
+    """Puts OTHER's weights over MADE's, each file by rename."""
     new = made.path / ".new"
-    new.write_bytes((other.path / "model.safetensors").read_bytes())
-    os.replace(new, made.path / "model.safetensors")
+    for file in other.path.glob("*.safetensors"):
+        new.write_bytes(file.read_bytes())
+        os.replace(new, made.path / file.name)
 
 
 def rewritten_in_place(made, other):
@@ -33,10 +35,10 @@ def rewritten_in_place(made, other):
         f.write((other.path / "model.safetensors").read_bytes())
 
 
-def shown(m):
-    """The values of NAME by a new look-up; None while they cannot be read."""
+def shown(m, model="m", name=NAME):
+    """The values of a tensor by a new look-up; None while they cannot be read."""
     try:
-        return np.load(m.tensor("m", NAME) / "data.npy")
+        return np.load(m.tensor(model, name) / "data.npy")
     except OSError:
         return None
 
@@ -49,8 +51,8 @@ def bytes_of(path):
         return None
 
 
-def becomes(m, want, what):
-    wait_until(lambda: np.array_equal(shown(m), want), what=what)
+def becomes(m, want, what, **tensor):
+    wait_until(lambda: np.array_equal(shown(m, **tensor), want), what=what)
 
 
 def direct_read_error(fd):
@@ -82,6 +84,54 @@ def test_replaced_by_rename_keeps_open_handles_on_the_old_file():
         assert json.loads((m.models / "m/model.json").read_text())["state"] == "ready"
         got = float((m.tensor("m", NAME) / "at/1,2").read_text())
         assert got == float(new.values(NAME)[1, 2])
+
+
+# path below a tensor directory -> that part of a matrix
+VIEWS = {"data.npy": np.s_[:], "at/1,-2": np.s_[1, -2], "rows/3.npy": np.s_[3],
+         "cols/-1.npy": np.s_[:, -1], "slice/2:9,5:-5.npy": np.s_[2:9, 5:-5]}
+
+
+def value_of(view, content):
+    return np.load(io.BytesIO(content)) if view.endswith(".npy") else np.float32(content)
+
+
+def read_on(fd, content):
+    """CONTENT, and what follows it in an open file."""
+    while piece := os.pread(fd, 1 << 20, len(content)):
+        content += piece
+    return content
+
+
+def test_open_values_of_replaced_files_stay_the_old_ones_though_descriptors_are_scarce():
+    src = folder("src")
+    code = "model.layers.0.self_attn.q_proj.weight"
+    makes = {NAME: single, code: lambda path, seed: checkpoints.fp8_block(path, shards=2,
+                                                                         seed=seed)}
+    others = {f"t{i}": checkpoints.Tensor("U8", (3,), b"%03d" % i) for i in range(90)}
+    checkpoints.write_checkpoint(src / "others", others, shards=90)
+    # a source of its own for each view: none is kept open by another's reader
+    cases = [(f"m{i}", name, view) for i, (name, view) in
+             enumerate((name, view) for name in makes for view in VIEWS)]
+    old = {model: makes[name](src / model, 1) for model, name, _ in cases}
+    new = {name: make(src / name, 2) for name, make in makes.items()}
+    assert old["m5"].files[code] != old["m5"].files[code + "_scale_inv"]
+    with Mount(src / "others", *(made.path for made in old.values()), nofile=128) as m:
+        # past the page cache, so that the rest is not read ahead
+        fds = {model: os.open(m.tensor(model, name) / view, os.O_RDONLY | os.O_DIRECT)
+               for model, name, view in cases}
+        starts = {model: os.pread(fds[model], 4096, 0) if view == "data.npy" else b""
+                  for model, _, view in cases}
+        # more files than the daemon keeps open: what nobody holds is closed
+        for name, tensor in others.items():
+            assert (m.tensor("others", name) / "raw").read_bytes() == tensor.raw
+        for model, name, _ in cases:
+            replaced_file(old[model], new[name])
+        for model, name, view in cases:
+            becomes(m, new[name].values(name), "the new values", model=model, name=name)
+            got = value_of(view, read_on(fds[model], starts[model]))
+            want = old[model].values(name)[VIEWS[view]]
+            assert np.array_equal(got, want), f"{model} {view} shows other values"
+            os.close(fds[model])
 
 
 def test_replaced_by_a_file_of_the_same_size_is_noticed():

@@ -234,7 +234,7 @@ def test_shards_beyond_the_descriptor_limit_are_read():
     tensors = {f"t{i:03}": checkpoints.normal("BF16", (8, 8), np.random.default_rng(i))
                for i in range(shards)}
     made = checkpoints.write_checkpoint(folder("src") / "m", tensors, shards=shards)
-    with Mount(f"m={made.path}", through=["prlimit", f"--nofile={limit}:{limit}"]) as m:
+    with Mount(f"m={made.path}", nofile=limit) as m:
         for _ in range(2):
             for name, tensor in tensors.items():
                 assert (m.tensor("m", name) / "raw").read_bytes() == tensor.raw

@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -100,13 +101,13 @@ def mount_points(below=None):
     return points
 
 
-def tmorph(*args, check=None, timeout=60, through=()):
-    """Runs the program; returns the CompletedProcess with text. `check` is the exit status owed.
-
-    THROUGH is a command that runs it, as ["prlimit", "--nofile=64"].
+def tmorph(*args, check=None, timeout=60, nofile=None):
+    """Runs the program; returns the CompletedProcess with text. `check` is the exit status owed,
+    `nofile` the most descriptors it may have.
     """
-    done = subprocess.run([*through, str(TMORPH), *map(str, args)], capture_output=True, text=True,
-                          timeout=timeout, env=environment(), check=False)
+    limit = nofile and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile)))
+    done = subprocess.run([str(TMORPH), *map(str, args)], capture_output=True, text=True,
+                          timeout=timeout, env=environment(), check=False, preexec_fn=limit)
     if check is not None:
         assert done.returncode == check, (
             f"tmorph {' '.join(map(str, args))}: exit {done.returncode}, not {check}\n"
@@ -183,12 +184,12 @@ class Mount:
     Mounting must succeed; so must unmounting, after which no daemon may be left.
     """
 
-    def __init__(self, *sources, opts="", base=None, through=()):
-        self.through = through
+    def __init__(self, *sources, opts="", base=None, nofile=None):
         self.sources = [str(s) for s in sources]
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="mnt-", dir=base or scratch()))
         self.log = self.path.with_name(self.path.name + ".log")
         self.opts = ",".join(filter(None, [f"log={self.log}", opts]))
+        self.nofile = nofile
         self.models = self.path / "models"
         self.load = self.path / "load"
         self.ctl = self.path / ".tmorph/ctl"
@@ -197,8 +198,7 @@ class Mount:
 
     def __enter__(self):
         start = time.perf_counter()
-        tmorph("mount", "-o", self.opts, *self.sources, self.path, check=0,
-               through=self.through)
+        tmorph("mount", "-o", self.opts, *self.sources, self.path, check=0, nofile=self.nofile)
         self.seconds = time.perf_counter() - start
         assert str(self.path) in mount_points(), "exit 0, but nothing is mounted"
         self.pid = daemon_pid(self.path)

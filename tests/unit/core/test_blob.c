@@ -1,73 +1,6 @@
 /* Blobs over blobs: memory, slices, concatenations; where they stand, and what they hold open. */
 #include "tests/unit/core/engine.h"
-
-/* ---- A blob that stands in a file and counts who holds it ---- */
-
-typedef struct held_blob {
-    tm_blob blob;
-    tm_file *file; /* never looked into */
-    int hold_rc;
-    int held;
-    unsigned *frees;
-} held_blob;
-
-static held_blob *as_held(tm_blob *blob)
-{
-    return TM_CONTAINER(blob, held_blob, blob);
-}
-
-static int held_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
-{
-    (void)blob;
-    (void)plan;
-    leaf_fill(off, len, dst);
-    return 0;
-}
-
-static bool held_locate(tm_blob *blob, uint64_t off, uint64_t len, tm_extent *ret)
-{
-    *ret = (tm_extent){as_held(blob)->file, 4096 + off};
-    return len <= 50;
-}
-
-static int held_hold(tm_blob *blob, tm_req *req)
-{
-    if (as_held(blob)->hold_rc < 0)
-        return tm_fail(req, -as_held(blob)->hold_rc, "cannot be held");
-    as_held(blob)->held++;
-    return 0;
-}
-
-static void held_unhold(tm_blob *blob)
-{
-    as_held(blob)->held--;
-}
-
-static void held_free(tm_blob *blob)
-{
-    assert_int_equal(as_held(blob)->held, 0);
-    ++*as_held(blob)->frees;
-    free(as_held(blob));
-}
-
-static const tm_blob_ops held_ops = {
-    .kind = "held",
-    .plan = held_plan,
-    .locate = held_locate,
-    .hold = held_hold,
-    .unhold = held_unhold,
-    .free = held_free,
-};
-
-static held_blob *held_new(uint64_t size, unsigned *frees)
-{
-    held_blob *self = TM_NEW(held_blob);
-    assert_non_null(self);
-    tm_blob_init(&self->blob, &held_ops, size);
-    self->file = (tm_file *)(void *)self;
-    self->frees = frees;
-    return self;
-}
+#include "tests/unit/core/held.h"
 
 /* Whether bytes [off, off + len) of BLOB are those of EXPECTED. */
 static void expect_range(tm_sched *sched, tm_blob *blob, uint64_t off, size_t len,
@@ -190,7 +123,7 @@ static void blobs_of_2_64_bytes_together_are_refused(void **state)
     req.may_block = true;
     tm_sched *sched = sched_new(1, 1);
     assert_int_equal(tm_read_wait(sched, whole, UINT64_MAX - 1, 1, &last, &req), 0);
-    assert_int_equal(last, leaf_byte(UINT64_MAX / 2 - 1));
+    assert_int_equal(last, (uint8_t)(UINT64_MAX / 2 - 1));
     tm_sched_free(sched);
     tm_blob_unref(whole);
     assert_int_equal(tm_blob_concat_new(over, 3, &whole), -EFBIG);
@@ -271,21 +204,7 @@ static void all_parts_are_held_or_none(void **state)
     tm_blob *parts[] = {&held[0]->blob, &held[1]->blob, &held[2]->blob}, *whole, *slice;
     assert_int_equal(tm_blob_concat_new(parts, 3, &whole), 0);
     assert_int_equal(tm_blob_slice_new(whole, 0, 30, &slice), 0);
-    tm_req req;
-    tm_req_init(&req, TM_LANE_SCALAR);
-    assert_int_equal(tm_blob_hold(slice, &req), 0);
-    assert_int_equal(tm_blob_hold(slice, &req), 0);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(held[i]->held, 2);
-    held[1]->hold_rc = -ESTALE;
-    assert_int_equal(tm_blob_hold(slice, &req), -ESTALE);
-    assert_string_equal(tm_req_words(&req), "cannot be held");
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(held[i]->held, 2);
-    tm_blob_unhold(slice);
-    tm_blob_unhold(slice);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(held[i]->held, 0);
+    expect_holds(&(holder){.blob = slice}, held, 3);
     tm_blob_unref(slice);
     tm_blob_unref(whole);
     for (int i = 0; i < 3; i++)

@@ -1,4 +1,5 @@
 /* Tensors in bytes, as f32, and boxes of them, against loops over single elements. */
+#include "tests/unit/core/held.h"
 #include "tests/unit/core/naive.h"
 
 static bool is_stored(int dtype)
@@ -321,6 +322,29 @@ static void the_window_of_a_blob_counts_elements_in_its_tensor(void **state)
     }
 }
 
+/* ---- What stays open ---- */
+
+static void every_view_holds_the_bytes_that_it_reads(void **state)
+{
+    (void)state;
+    static const tm_dtype dtypes[] = {TM_F4, TM_F8_E4M3, TM_BF16, TM_F32, TM_I64};
+    static const uint64_t dims[] = {4, 6};
+    static const tm_range ranges[] = {{1, 2}, {3, 2}};
+    for (size_t i = 0; i < TM_ARRAY_LEN(dtypes); i++) {
+        held_blob *bytes;
+        tm_tensor *views[5];
+        views[0] = held_tensor(dtypes[i], dims, 2, &bytes);
+        assert_int_equal(tm_tensor_f32_new(views[0], &views[1]), 0);
+        assert_int_equal(tm_tensor_take_new(views[0], 1, 5, &views[2]), 0);
+        assert_int_equal(tm_tensor_box_new(views[1], ranges, &views[3]), 0);
+        assert_int_equal(tm_tensor_f32_new(views[2], &views[4]), 0);
+        for (size_t k = 0; k < TM_ARRAY_LEN(views); k++)
+            expect_holds(&(holder){.tensor = views[k]}, &bytes, 1);
+        for (size_t k = 0; k < TM_ARRAY_LEN(views); k++)
+            tm_tensor_unref(views[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +359,7 @@ int main(void)
         cmocka_unit_test(runs_close_together_are_gathered_others_are_read_one_by_one),
         cmocka_unit_test(a_box_is_read_in_bounded_plans),
         cmocka_unit_test(the_window_of_a_blob_counts_elements_in_its_tensor),
+        cmocka_unit_test(every_view_holds_the_bytes_that_it_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

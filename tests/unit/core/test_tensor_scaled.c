@@ -1,4 +1,5 @@
 /* Codes times scales, by block, channel and tensor, against a loop over single elements. */
+#include "tests/unit/core/held.h"
 #include "tests/unit/core/naive.h"
 
 typedef struct scaled_case {
@@ -200,6 +201,25 @@ static void views_of_scaled_tensors_have_their_elements(void **state)
     tm_sched_free(sched);
 }
 
+static void codes_and_scales_are_both_held_or_neither(void **state)
+{
+    (void)state;
+    static const uint64_t dims[] = {4, 6}, grid[] = {2, 2};
+    static const tm_range ranges[] = {{1, 2}, {0, 6}};
+    held_blob *bytes[2];
+    tm_tensor *codes = held_tensor(TM_F8_E4M3, dims, 2, &bytes[0]);
+    tm_tensor *scales = held_tensor(TM_BF16, grid, 2, &bytes[1]);
+    tm_tensor *values, *box, *row;
+    assert_int_equal(tm_tensor_scaled_new(&(tm_scaling){codes, scales, 2, 3}, &values), 0);
+    assert_int_equal(tm_tensor_box_new(values, ranges, &box), 0);
+    assert_int_equal(tm_tensor_take_new(box, 0, 1, &row), 0);
+    expect_holds(&(holder){.tensor = values}, bytes, 2);
+    expect_holds(&(holder){.tensor = row}, bytes, 2);
+    tm_tensor *const all[] = {codes, scales, values, box, row};
+    for (size_t i = 0; i < TM_ARRAY_LEN(all); i++)
+        tm_tensor_unref(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +228,7 @@ int main(void)
         cmocka_unit_test(blocks_are_counted_with_partial_ones_at_the_edges),
         cmocka_unit_test(a_plan_covers_what_the_codes_allow),
         cmocka_unit_test(views_of_scaled_tensors_have_their_elements),
+        cmocka_unit_test(codes_and_scales_are_both_held_or_neither),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "core/convert.h"
 #include "core/read.h"
 #include "core/text.h"
+#include "tests/unit/core/held.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -531,6 +532,43 @@ static void a_value_of_complex_numbers_is_refused_with_words(void **state)
     sample_done(&s);
 }
 
+/* ---- What stays open ---- */
+
+/* The npy file of TENSOR and its element 1 as text hold BYTES. */
+static void expect_views_hold(tm_tensor *tensor, held_blob *const *bytes, size_t count)
+{
+    tm_blob *npy, *value;
+    assert_int_equal(tm_view_npy_new(tensor, &npy), 0);
+    assert_int_equal(tm_view_value_new(tensor, 1, &value), 0);
+    expect_holds(&(holder){.blob = npy}, bytes, count);
+    expect_holds(&(holder){.blob = value}, bytes, count);
+    tm_blob_unref(npy);
+    tm_blob_unref(value);
+}
+
+static void a_view_holds_all_that_its_tensor_is_read_from(void **state)
+{
+    (void)state;
+    static const uint64_t dims[] = {4, 6}, grid[] = {4, 1};
+    static const tm_dtype dtypes[] = {TM_F32, TM_BF16, TM_F4, TM_I64};
+    held_blob *bytes[2];
+    for (size_t i = 0; i < TM_ARRAY_LEN(dtypes); i++) {
+        tm_tensor *tensor = held_tensor(dtypes[i], dims, 2, &bytes[0]), *row;
+        assert_int_equal(tm_tensor_take_new(tensor, 0, 2, &row), 0);
+        expect_views_hold(tensor, bytes, 1);
+        expect_views_hold(row, bytes, 1);
+        tm_tensor_unref(row);
+        tm_tensor_unref(tensor);
+    }
+    tm_tensor *codes = held_tensor(TM_F8_E4M3, dims, 2, &bytes[0]);
+    tm_tensor *scales = held_tensor(TM_F32, grid, 2, &bytes[1]), *values;
+    assert_int_equal(tm_tensor_scaled_new(&(tm_scaling){codes, scales, 1, 6}, &values), 0);
+    expect_views_hold(values, bytes, 2);
+    tm_tensor_unref(codes);
+    tm_tensor_unref(scales);
+    tm_tensor_unref(values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -542,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_value_at_every_index_is_its_text_to_the_right_of_25_bytes),
         cmocka_unit_test(the_longest_values_fill_the_file),
         cmocka_unit_test(a_value_of_complex_numbers_is_refused_with_words),
+        cmocka_unit_test(a_view_holds_all_that_its_tensor_is_read_from),
     };
     return cmocka_run_group_tests_name("view_npy", tests, start_threads, stop_threads);
 }
