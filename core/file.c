@@ -65,27 +65,37 @@ bool tm_file_identity_equal(const tm_file_identity *a, const tm_file_identity *b
     return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
-/* Without O_NONBLOCK a FIFO under a weight file's name would hold the thread for ever. */
-static int open_regular(const char *path, tm_req *req, int *ret_fd, struct stat *ret_st)
+/* Without O_NONBLOCK a FIFO under a weight file's name would hold the thread for ever. No words. */
+static int open_regular(const char *path, int *ret_fd, struct stat *ret_st)
 {
     TM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && errno == EWOULDBLOCK)
-        return tm_fail(req, EBUSY, "%s: another program holds a lease on it", path);
+        return -EBUSY;
     if (fd < 0 || fstat(fd, ret_st) < 0)
-        return tm_fail(req, errno, "%s: %s", path, strerror(errno));
+        return -errno;
     if (!S_ISREG(ret_st->st_mode))
-        return tm_fail(req, S_ISDIR(ret_st->st_mode) ? EISDIR : EINVAL, "%s: not a regular file",
-                       path);
+        return S_ISDIR(ret_st->st_mode) ? -EISDIR : -EINVAL;
     *ret_fd = fd;
     fd = -1;
     return 0;
+}
+
+/* The words of its error RC. */
+static int fail_open(const char *path, int rc, tm_req *req)
+{
+    const char *reason = rc == -EBUSY                     ? "another program holds a lease on it"
+                         : rc == -EISDIR || rc == -EINVAL ? "not a regular file"
+                                                          : strerror(-rc);
+    return tm_fail(req, -rc, "%s: %s", path, reason);
 }
 
 int tm_file_new(tm_file_set *set, const char *path, tm_req *req, tm_file **ret)
 {
     TM_AUTO_CLOSE int fd = -1;
     struct stat st;
-    TM_TRY(open_regular(path, req, &fd, &st));
+    int rc = open_regular(path, &fd, &st);
+    if (rc < 0)
+        return fail_open(path, rc, req);
     size_t len = strlen(path) + 1;
     tm_file *file = calloc(1, sizeof(*file) + len);
     if (!file)
@@ -173,14 +183,29 @@ static int join_open(tm_file *file)
     return fd;
 }
 
+static bool is_same(const tm_file *file, const struct stat *st)
+{
+    tm_file_identity now = tm_file_identity_from(st);
+    return tm_file_identity_equal(&now, &file->identity);
+}
+
+/* What opening answers where a regular file has become a folder, a FIFO, a socket, a loop. */
+static bool is_replaced(int rc)
+{
+    return rc == -EISDIR || rc == -EINVAL || rc == -ENXIO || rc == -ELOOP;
+}
+
 static int open_current(tm_file *file, tm_req *req, int *ret_fd)
 {
     TM_AUTO_CLOSE int fd = -1;
     struct stat st;
-    TM_TRY(open_regular(file->path, req, &fd, &st));
-    tm_file_identity now = tm_file_identity_from(&st);
-    if (!tm_file_identity_equal(&now, &file->identity))
+    int rc = open_regular(file->path, &fd, &st);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return tm_fail(req, ESTALE, "%s: the file is gone since it was mounted", file->path);
+    if (is_replaced(rc) || (rc == 0 && !is_same(file, &st)))
         return tm_fail(req, ESTALE, "%s: the file changed while it was mounted", file->path);
+    if (rc < 0)
+        return fail_open(file->path, rc, req);
     /* What is read ahead is for core/blob_file.c to say. */
     tm_ignore(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM));
     *ret_fd = fd;
@@ -233,8 +258,7 @@ int tm_file_check(tm_file *file, int fd, tm_req *req)
     struct stat st;
     if (fstat(fd, &st) < 0)
         return tm_fail(req, errno, "%s: %s", file->path, strerror(errno));
-    tm_file_identity now = tm_file_identity_from(&st);
-    if (!tm_file_identity_equal(&now, &file->identity))
+    if (!is_same(file, &st))
         return tm_fail(req, ESTALE, "%s: the file was changed while it was mounted", file->path);
     return 0;
 }
@@ -242,8 +266,5 @@ int tm_file_check(tm_file *file, int fd, tm_req *req)
 bool tm_file_is_current(const tm_file *file)
 {
     struct stat st;
-    if (stat(file->path, &st) < 0)
-        return false;
-    tm_file_identity now = tm_file_identity_from(&st);
-    return tm_file_identity_equal(&now, &file->identity);
+    return stat(file->path, &st) == 0 && is_same(file, &st);
 }

@@ -36,7 +36,7 @@ const char *tm_file_path(const tm_file *file);
 const tm_file_identity *tm_file_identity_of(const tm_file *file);
 
 /* A descriptor to read from until tm_file_release(). May block. -ESTALE where PATH is now another
- * file. With NOWAIT: -EAGAIN where it would have to be opened. */
+ * file, or none. With NOWAIT: -EAGAIN where it would have to be opened. */
 TM_MUST_CHECK int tm_file_acquire(tm_file *file, bool nowait, tm_req *req, int *ret_fd);
 void tm_file_release(tm_file *file);
 

@@ -102,28 +102,39 @@ def read_on(fd, content):
     return content
 
 
+def scarce_mount(src, *sources):
+    """A mount whose daemon keeps few files open, and what makes it close those that nobody reads.
+    """
+    others = {f"t{i}": checkpoints.Tensor("U8", (3,), b"%03d" % i) for i in range(90)}
+    checkpoints.write_checkpoint(src / "others", others, shards=90)
+    m = Mount(src / "others", *sources, nofile=128)
+
+    def close_unread():
+        for name, tensor in others.items():
+            assert (m.tensor("others", name) / "raw").read_bytes() == tensor.raw
+
+    return m, close_unread
+
+
 def test_open_values_of_replaced_files_stay_the_old_ones_though_descriptors_are_scarce():
     src = folder("src")
     code = "model.layers.0.self_attn.q_proj.weight"
     makes = {NAME: single, code: lambda path, seed: checkpoints.fp8_block(path, shards=2,
                                                                          seed=seed)}
-    others = {f"t{i}": checkpoints.Tensor("U8", (3,), b"%03d" % i) for i in range(90)}
-    checkpoints.write_checkpoint(src / "others", others, shards=90)
     # a source of its own for each view: none is kept open by another's reader
     cases = [(f"m{i}", name, view) for i, (name, view) in
              enumerate((name, view) for name in makes for view in VIEWS)]
     old = {model: makes[name](src / model, 1) for model, name, _ in cases}
     new = {name: make(src / name, 2) for name, make in makes.items()}
     assert old["m5"].files[code] != old["m5"].files[code + "_scale_inv"]
-    with Mount(src / "others", *(made.path for made in old.values()), nofile=128) as m:
+    mount, close_unread = scarce_mount(src, *(made.path for made in old.values()))
+    with mount as m:
         # past the page cache, so that the rest is not read ahead
         fds = {model: os.open(m.tensor(model, name) / view, os.O_RDONLY | os.O_DIRECT)
                for model, name, view in cases}
         starts = {model: os.pread(fds[model], 4096, 0) if view == "data.npy" else b""
                   for model, _, view in cases}
-        # more files than the daemon keeps open: what nobody holds is closed
-        for name, tensor in others.items():
-            assert (m.tensor("others", name) / "raw").read_bytes() == tensor.raw
+        close_unread()
         for model, name, _ in cases:
             replaced_file(old[model], new[name])
         for model, name, view in cases:
@@ -215,6 +226,30 @@ def test_removed_sources_disappear_and_leave_others_alone():
         wait_until(lambda: "model.safetensors" not in os.listdir(m.load / "m"), what="the listing")
         assert np.array_equal(np.load(m.tensor("n", NAME) / "data.npy"), other.values(NAME))
         assert m.state("n") == "ready"
+
+
+def test_a_file_that_vanished_is_told_of_and_found_missing_at_once():
+    src = folder("src")
+    views = ("raw", "data.npy", "at/0,0", "rows/0.npy")
+    # a source of its own for each view: the first failure opens it anew
+    made = {view: checkpoints.llama(src / f"m{i}", shards=2) for i, view in enumerate(views)}
+    lost, kept = "model.embed_tokens.weight", "model.norm.weight"
+    mount, close_unread = scarce_mount(src, *(c.path for c in made.values()))
+    with mount as m:
+        for view, c in made.items():
+            assert read_error(m.tensor(c.path.name, lost) / view) == ""
+        close_unread()
+        for c in made.values():
+            os.unlink(c.path / c.files[lost])
+        for view, c in made.items():
+            # ESTALE makes the kernel look the path up again: no such tensor now
+            assert read_error(m.tensor(c.path.name, lost) / view) == "ENOENT", view
+            assert m.state(c.path.name) == "damaged", view
+            got = np.load(m.tensor(c.path.name, kept) / "data.npy")
+            assert np.array_equal(got, c.values(kept)), view
+        # of one of them at least it was not the watch that noticed first
+        assert f"/{made['raw'].files[lost]}: the file is gone since it was mounted" \
+            in m.log.read_text(), "no words in the log"
 
 
 def test_a_source_folder_that_vanishes_does_not_take_the_mount_down():

@@ -93,25 +93,6 @@ static void what_is_no_regular_file_is_refused_and_holds_nobody_up(void **state)
     folder_clear();
 }
 
-static void a_file_that_turned_into_a_fifo_is_refused_too(void **state)
-{
-    (void)state;
-    char path[FOLDER_PATH_MAX];
-    tm_file_set *set = set_new(4);
-    write_file("a", 1, 100);
-    tm_file *file = file_new(set, "a");
-    assert_int_equal(unlink(path_in(path, "a")), 0);
-    assert_int_equal(mkfifo(path, 0644), 0);
-    tm_req req;
-    int fd;
-    tm_req_init(&req, TM_LANE_VISIBLE);
-    assert_int_equal(tm_file_acquire(file, false, &req, &fd), -EINVAL);
-    assert_false(tm_file_is_current(file));
-    tm_file_unref(file);
-    tm_file_set_free(set);
-    folder_clear();
-}
-
 static void a_descriptor_is_opened_on_demand_and_shared(void **state)
 {
     (void)state;
@@ -272,22 +253,76 @@ static void vanish(void)
     assert_int_equal(unlink(path_in(path, "a")), 0);
 }
 
+static void become_a_fifo(void)
+{
+    char path[FOLDER_PATH_MAX];
+    vanish();
+    assert_int_equal(mkfifo(path_in(path, "a"), 0644), 0);
+}
+
+static void become_a_folder(void)
+{
+    char path[FOLDER_PATH_MAX];
+    vanish();
+    assert_int_equal(mkdir(path_in(path, "a"), 0755), 0);
+}
+
+static void become_a_loop(void)
+{
+    char path[FOLDER_PATH_MAX];
+    vanish();
+    assert_int_equal(symlink("a", path_in(path, "a")), 0);
+}
+
+#define CHANGED "the file changed while it was mounted"
+#define GONE    "the file is gone since it was mounted"
+
 static const struct {
     void (*change)(void);
     bool is_current;
-    int reopened; /* what acquire says when it was not open */
-    int checked;  /* what a check of a descriptor opened before says */
+    const char *words; /* of an acquire when it was not open: ESTALE; NULL: it succeeds */
+    int checked;       /* what a check of a descriptor opened before says */
 } changes[] = {
-    {change_nothing, true, 0, 0},       {replace, false, -ESTALE, 0},
-    {grow, false, -ESTALE, -ESTALE},    {shrink, false, -ESTALE, -ESTALE},
-    {rewrite, false, -ESTALE, -ESTALE}, {vanish, false, -ENOENT, 0},
+    {change_nothing, true, NULL, 0},    {replace, false, CHANGED, 0},
+    {grow, false, CHANGED, -ESTALE},    {shrink, false, CHANGED, -ESTALE},
+    {rewrite, false, CHANGED, -ESTALE}, {vanish, false, GONE, 0},
+    {become_a_fifo, false, CHANGED, 0}, {become_a_folder, false, CHANGED, 0},
+    {become_a_loop, false, CHANGED, 0},
 };
+
+static void expect_words(const tm_req *req, const char *name, const char *reason)
+{
+    char path[FOLDER_PATH_MAX], words[FOLDER_PATH_MAX + 100];
+    snprintf(words, sizeof(words), "%s: %s", path_in(path, name), reason);
+    assert_string_equal(tm_req_words(req), words);
+}
+
+/* The folder above is a file now. */
+static void a_file_whose_folder_is_gone_is_gone(void **state)
+{
+    (void)state;
+    char dir[FOLDER_PATH_MAX], path[FOLDER_PATH_MAX];
+    assert_int_equal(mkdir(path_in(dir, "d"), 0755), 0);
+    write_file("d/a", 1, 100);
+    tm_file_set *set = set_new(2);
+    tm_file *file = file_new(set, "d/a");
+    assert_int_equal(unlink(path_in(path, "d/a")), 0);
+    assert_int_equal(rmdir(dir), 0);
+    write_file("d", 1, 100);
+    tm_req req;
+    int fd;
+    tm_req_init(&req, TM_LANE_VISIBLE);
+    assert_int_equal(tm_file_acquire(file, false, &req, &fd), -ESTALE);
+    expect_words(&req, "d/a", GONE);
+    tm_file_unref(file);
+    tm_file_set_free(set);
+    folder_clear();
+}
 
 static void a_change_shows_when_the_file_is_opened_again(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TM_ARRAY_LEN(changes); i++) {
-        char path[FOLDER_PATH_MAX];
         tm_file_set *set = set_new(2);
         tm_req req;
         int fd;
@@ -297,11 +332,11 @@ static void a_change_shows_when_the_file_is_opened_again(void **state)
         changes[i].change();
         assert_int_equal(tm_file_is_current(file), changes[i].is_current);
         int rc = tm_file_acquire(file, false, &req, &fd);
-        assert_int_equal(rc, changes[i].reopened);
+        assert_int_equal(rc, changes[i].words ? -ESTALE : 0);
         if (rc == 0)
             tm_file_release(file);
         else
-            assert_int_equal(strncmp(tm_req_words(&req), path_in(path, "a"), strlen(path)), 0);
+            expect_words(&req, "a", changes[i].words);
         assert_int_equal(tm_file_set_open_count(set), rc == 0);
         tm_file_unref(file);
         tm_file_set_free(set);
@@ -392,12 +427,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_known_by_what_it_was_when_first_seen),
         cmocka_unit_test(what_is_no_regular_file_is_refused_and_holds_nobody_up),
-        cmocka_unit_test(a_file_that_turned_into_a_fifo_is_refused_too),
         cmocka_unit_test(a_descriptor_is_opened_on_demand_and_shared),
         cmocka_unit_test(any_number_of_files_keeps_within_the_limit),
         cmocka_unit_test(the_least_recently_used_descriptor_goes_first),
         cmocka_unit_test(descriptors_in_use_may_be_more_than_the_limit_until_they_are_released),
         cmocka_unit_test(a_change_shows_when_the_file_is_opened_again),
+        cmocka_unit_test(a_file_whose_folder_is_gone_is_gone),
         cmocka_unit_test(a_change_in_place_shows_in_a_descriptor_that_is_open),
         cmocka_unit_test(a_descriptor_is_of_its_file_as_long_as_it_is_used),
     };
