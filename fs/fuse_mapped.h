@@ -2,7 +2,8 @@
  * Raw bytes handed to the kernel from the mapped file: no copy of ours. Only what the page cache
  * holds goes this way, so that no thread waits for a disk; the rest is read as any blob is.
  *
- * A few windows of files are mapped at a time, so that page tables do not grow with the model. The
+ * A few windows of files are mapped at a time, so that page tables do not grow with the model, and
+ * what nobody reads for some seconds is unmapped: a mapping keeps a deleted file's space. The
  * daemon never touches the mapped bytes itself: a file cut short under it makes the reply fail in
  * the kernel (EFAULT, the reader sees EIO) and is no SIGBUS. Any thread.
  */

@@ -1,4 +1,5 @@
 """Sources that change while they are mounted: replaced, rewritten, cut, removed, added to."""
+import contextlib
 import io
 import json
 import mmap
@@ -143,6 +144,36 @@ def test_open_values_of_replaced_files_stay_the_old_ones_though_descriptors_are_
             want = old[model].values(name)[VIEWS[view]]
             assert np.array_equal(got, want), f"{model} {view} shows other values"
             os.close(fds[model])
+
+
+def kept_by(m):
+    """The regular files that the daemon has mapped or open, with ' (deleted)' behind the gone."""
+    mapped = [line.split(maxsplit=5)[5] for line in
+              pathlib.Path(f"/proc/{m.pid}/maps").read_text().splitlines() if "/" in line]
+    opened = []
+    for fd in pathlib.Path(f"/proc/{m.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            opened.append(os.readlink(fd))
+    return mapped, opened
+
+
+def test_the_space_of_a_replaced_file_is_free_soon_after_its_last_reader():
+    src = folder("src")
+    old, new = single(src / "m", 1), single(src / "n", 2)
+    source = old.path / "model.safetensors"
+    before = source.read_bytes()
+    with Mount(f"m={old.path}", opts="raw=mapped") as m:
+        file = m.load / "m/model.safetensors"
+        with open(file, "rb") as held:
+            start = held.read(1000)
+            assert str(source) in kept_by(m)[0], "not read by its mapping"
+            replaced_file(old, new)
+            becomes(m, new.values(NAME), "the new values")
+            assert start + held.read() == before
+        assert file.read_bytes() == source.read_bytes()
+        assert str(source) in kept_by(m)[0], "a mapping goes with its reader"
+        wait_until(lambda: not any(f"{source} (deleted)" in names for names in kept_by(m)),
+                   seconds=15, what="the end of what keeps the old file's space")
 
 
 def test_replaced_by_a_file_of_the_same_size_is_noticed():
