@@ -57,18 +57,37 @@ static int add_file(hashing *h, const tm_model_file *file)
     return add_blocks(h, file->blob);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const tm_model_file *const *)a)->name,
+                  (*(const tm_model_file *const *)b)->name);
+}
+
+/* The files of MODEL by name, malloc'ed; NULL for want of memory. */
+static const tm_model_file **sorted_files(const tm_model *model)
+{
+    const tm_model_file **files = tm_new_array(model->file_count, sizeof(*files));
+    if (!files)
+        return NULL;
+    for (uint32_t i = 0; i < model->file_count; i++)
+        files[i] = &model->files[i];
+    qsort(files, model->file_count, sizeof(*files), compare_names);
+    return files;
+}
+
 int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req, char ret[65])
 {
     TM_AUTO(tm_sha256_freep) tm_sha256 *sha = NULL;
     TM_AUTO_FREE hashing *h = TM_NEW(hashing);
-    int rc = h ? tm_sha256_new(&sha) : -ENOMEM;
+    TM_AUTO_FREE const tm_model_file **files = sorted_files(model);
+    int rc = h && files ? tm_sha256_new(&sha) : -ENOMEM;
     if (rc < 0)
         return tm_fail(req, -rc, "fingerprint: %s", strerror(-rc));
     h->sched = sched;
     h->req = req;
     h->sha = sha;
     for (uint32_t i = 0; i < model->file_count; i++)
-        TM_TRY(add_file(h, &model->files[i]));
+        TM_TRY(add_file(h, files[i]));
     rc = tm_sha256_hex(sha, ret);
     return rc < 0 ? tm_fail(req, -rc, "fingerprint: %s", strerror(-rc)) : 0;
 }

@@ -1,11 +1,12 @@
 /*
  * The fingerprint of a checkpoint: which weights these are, without reading them all.
  *
- * SHA-256 over, for each weight file in the order of the model: its name, NUL, its size as decimal
+ * SHA-256 over, for each weight file in bytewise order of names: its name, NUL, its size as decimal
  * text, NUL, its first 8 + N bytes (the header), and 16 blocks of 4 KiB that begin at
  * floor((size - 4096) * i / 15) for i = 0 … 15 (a file that is no larger than header and blocks
  * together is hashed whole instead).
- * The same weights give the same fingerprint wherever they lie.
+ * The same weights give the same fingerprint wherever they lie, and in whatever order an index or a
+ * folder has them.
  */
 #ifndef TM_FORMATS_FINGERPRINT_H
 #define TM_FORMATS_FINGERPRINT_H

@@ -81,7 +81,7 @@ static uint64_t block_at(uint64_t size, unsigned i)
     return (size - BLOCK) * i / (BLOCKS - 1);
 }
 
-/* The definition in formats/fingerprint.h, word by word. */
+/* The definition in formats/fingerprint.h, word by word, for contents that are sorted. */
 static void defined_fingerprint(const content *contents, uint32_t count, char ret[65])
 {
     tm_sha256 *sha;
@@ -135,14 +135,16 @@ static void the_fingerprint_is_what_its_definition_says(void **state)
     }
 }
 
-static void every_file_counts_in_its_order_and_a_missing_one_by_its_name(void **state)
+static void every_file_counts_and_a_missing_one_by_its_name(void **state)
 {
     (void)state;
     content both[] = {content_of("a.safetensors", 100000, 64), content_of("b.safetensors", 999, 8)};
     content missing[] = {both[0], {.name = "b.safetensors"}};
     content renamed[] = {both[0], {.name = "c.safetensors"}};
-    content turned[] = {both[1], both[0]};
-    const content *const lists[] = {both, missing, renamed, turned};
+    content swapped[] = {both[1], both[0]};
+    swapped[0].name = both[0].name;
+    swapped[1].name = both[1].name;
+    const content *const lists[] = {both, missing, renamed, swapped};
     char seen[5][65];
     for (size_t i = 0; i < TM_ARRAY_LEN(lists); i++) {
         char expected[65];
@@ -156,6 +158,27 @@ static void every_file_counts_in_its_order_and_a_missing_one_by_its_name(void **
             assert_string_not_equal(seen[i], seen[k]);
     free(both[0].bytes);
     free(both[1].bytes);
+}
+
+static void the_order_of_the_files_does_not_count(void **state)
+{
+    (void)state;
+    content sorted[] = {content_of("a.safetensors", 100000, 64),
+                        content_of("b.safetensors", 999, 8),
+                        {.name = "b.safetensors.2"},
+                        content_of("\xc3\xbc.safetensors", 70, 8)};
+    static const unsigned orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}};
+    char expected[65], got[65];
+    defined_fingerprint(sorted, 4, expected);
+    for (size_t i = 0; i < TM_ARRAY_LEN(orders); i++) {
+        content turned[4];
+        for (size_t k = 0; k < 4; k++)
+            turned[k] = sorted[orders[i][k]];
+        fingerprint_of(turned, 4, got);
+        assert_string_equal(got, expected);
+    }
+    for (size_t i = 0; i < 4; i++)
+        free(sorted[i].bytes);
 }
 
 static void a_change_of_any_sampled_byte_of_the_size_or_the_name_changes_it(void **state)
@@ -243,14 +266,40 @@ static void the_same_weights_have_one_fingerprint_wherever_they_lie(void **state
     assert_string_not_equal(folder, changed);
 }
 
+static void an_index_does_not_count_whatever_its_order(void **state)
+{
+    (void)state;
+    static const file_tensor tensors[] = {{.name = "a", .dtype = "F32", .shape = "20"},
+                                          {.name = "b", .dtype = "F32", .shape = "30"},
+                                          {.name = "c", .dtype = "F32", .shape = "40"}};
+    static const char *const files[] = {"1.safetensors", "2.safetensors", "3.safetensors"};
+    static const index_entry orders[][3] = {
+        {{"a", "1.safetensors"}, {"b", "2.safetensors"}, {"c", "3.safetensors"}},
+        {{"c", "3.safetensors"}, {"a", "1.safetensors"}, {"b", "2.safetensors"}},
+        {{"b", "2.safetensors"}, {"c", "3.safetensors"}, {"a", "1.safetensors"}},
+    };
+    char without[65], with[65];
+    tm_req req;
+    for (size_t i = 0; i < 3; i++)
+        write_safetensors(at("indexed/%s", files[i]), &tensors[i], 1);
+    assert_int_equal(open_fingerprint(at("indexed"), &req, without), 0);
+    for (size_t i = 0; i < TM_ARRAY_LEN(orders); i++) {
+        write_index(at("indexed/model.safetensors.index.json"), orders[i], 3);
+        assert_int_equal(open_fingerprint(at("indexed"), &req, with), 0);
+        assert_string_equal(with, without);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fingerprint_is_what_its_definition_says),
-        cmocka_unit_test(every_file_counts_in_its_order_and_a_missing_one_by_its_name),
+        cmocka_unit_test(every_file_counts_and_a_missing_one_by_its_name),
+        cmocka_unit_test(the_order_of_the_files_does_not_count),
         cmocka_unit_test(a_change_of_any_sampled_byte_of_the_size_or_the_name_changes_it),
         cmocka_unit_test(bytes_that_are_not_sampled_do_not_count),
         cmocka_unit_test(the_same_weights_have_one_fingerprint_wherever_they_lie),
+        cmocka_unit_test(an_index_does_not_count_whatever_its_order),
     };
     return cmocka_run_group_tests_name("fingerprint", tests, begin, end);
 }
