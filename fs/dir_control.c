@@ -51,24 +51,31 @@ static void put_field(tm_text *text, const char *name)
         tm_text_append(text, field, tm_field_escape(name, len, field, need));
 }
 
-/* A row for every file of load/. */
+typedef struct transport {
+    tm_text *text;
+    const char *way;
+} transport;
+
+static void put_transport(void *ctx, const tm_mounted *m)
+{
+    transport *t = ctx;
+    for (size_t i = 0; i < m->listing.count; i++) {
+        if (m->listing.entries[i].is_dir)
+            continue;
+        tm_text_puts(t->text, "load/");
+        put_field(t->text, m->name);
+        tm_text_puts(t->text, "/");
+        put_field(t->text, m->listing.entries[i].path);
+        tm_text_printf(t->text, "\t%s\n", t->way);
+    }
+}
+
+/* A row for every file of load/ that is known: members of collections once they are opened. */
 static void render_transport(tm_fs *fs, tm_text *text)
 {
+    transport t = {text, tm_raw_way_name((tm_raw_way)fs->tree.raw_way)};
     tm_text_puts(text, "path\tway\n");
-    for (size_t i = 0;; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(fs->session, i);
-        if (!m)
-            break;
-        for (size_t k = 0; k < m->listing.count; k++) {
-            if (m->listing.entries[k].is_dir)
-                continue;
-            tm_text_puts(text, "load/");
-            put_field(text, m->name);
-            tm_text_puts(text, "/");
-            put_field(text, m->listing.entries[k].path);
-            tm_text_printf(text, "\t%s\n", tm_raw_way_name((tm_raw_way)fs->tree.raw_way));
-        }
-    }
+    tm_session_each(fs->session, put_transport, &t);
 }
 
 static void render_log(tm_fs *fs, tm_text *text)

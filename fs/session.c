@@ -662,3 +662,23 @@ int tm_session_fingerprint(tm_session *s, tm_mounted *m, tm_req *req, char ret[6
     pthread_mutex_unlock(&m->lock);
     return 0;
 }
+
+static void visit(tm_session *s, tm_mounted *m, tm_session_visit_fn *fn, void *ctx)
+{
+    fn(ctx, m);
+    for (uint32_t i = 0; i < m->member_count; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = opened_member(s, &m->members[i]);
+        if (member)
+            visit(s, member, fn, ctx);
+    }
+}
+
+void tm_session_each(tm_session *s, tm_session_visit_fn *fn, void *ctx)
+{
+    for (size_t i = 0;; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
+        if (!m)
+            return;
+        visit(s, m, fn, ctx);
+    }
+}

@@ -63,4 +63,9 @@ TM_MUST_CHECK int tm_session_member(tm_session *session, tm_mounted *collection,
 TM_MUST_CHECK int tm_session_fingerprint(tm_session *session, tm_mounted *m, tm_req *req,
                                          char ret[65]);
 
+/* Calls FN with all that is mounted, in order of names: a collection, then those of its members
+ * that are open, and theirs. No lock is held. */
+typedef void tm_session_visit_fn(void *ctx, const tm_mounted *m);
+void tm_session_each(tm_session *session, tm_session_visit_fn *fn, void *ctx);
+
 #endif

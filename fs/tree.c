@@ -278,16 +278,17 @@ static void fs_failed(tm_tree *tree, int rc, const char *words)
                strerrorname_np(-rc));
 }
 
+static void add_bytes(void *ctx, const tm_mounted *m)
+{
+    for (size_t i = 0; i < m->listing.count; i++)
+        *(uint64_t *)ctx += m->listing.entries[i].identity.size;
+}
+
 static uint64_t fs_total_bytes(tm_tree *tree)
 {
     uint64_t total = 0;
-    for (size_t i = 0;; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(as_fs(tree)->session, i);
-        if (!m)
-            return total;
-        for (size_t k = 0; k < m->listing.count; k++)
-            total += m->listing.entries[k].identity.size;
-    }
+    tm_session_each(as_fs(tree)->session, add_bytes, &total);
+    return total;
 }
 
 static uint64_t fs_key(tm_tree *tree, uint64_t ino)

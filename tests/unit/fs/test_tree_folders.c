@@ -384,6 +384,39 @@ static void transport_has_a_row_for_each_file_of_load(void **state)
     unmount("tab\there");
 }
 
+/* How often PART stands in transport.tsv. */
+static unsigned count_in_transport(const char *part)
+{
+    size_t len;
+    unsigned count = 0;
+    char *text = content_of_path(".tmorph/transport.tsv", &len);
+    for (const char *p = text; (p = strstr(p, part)); p++)
+        count++;
+    free(text);
+    return count;
+}
+
+static void transport_has_the_files_of_members_that_were_looked_up(void **state)
+{
+    (void)state;
+    write_run("seen");
+    mount_source(NULL, at("seen"));
+    assert_int_equal(count_in_transport("\nload/seen/"), 1);
+    assert_int_equal(count_in_transport("\nload/seen/trainer.log\tpread\n"), 1);
+    find("models/seen/checkpoint-500");
+    find("load/seen/runs");
+    assert_int_equal(count_in_transport("\nload/seen/checkpoint-500/config.json\tpread\n"), 1);
+    assert_int_equal(count_in_transport("\nload/seen/runs/events/log.txt\tpread\n"), 1);
+    assert_int_equal(count_in_transport("\nload/seen/checkpoint-1000/"), 0);
+    find("load/seen/pipeline");
+    assert_int_equal(count_in_transport("\nload/seen/pipeline/"), 1);
+    find("load/seen/pipeline/vae");
+    assert_int_equal(count_in_transport("\nload/seen/pipeline/vae/model.safetensors\tpread\n"), 1);
+    assert_int_equal(count_in_transport("\nload/seen/pipeline/unet/"), 0);
+    unmount("seen");
+    assert_int_equal(count_in_transport("\nload/seen/"), 0);
+}
+
 static void failures_are_lines_of_the_log(void **state)
 {
     (void)state;
@@ -416,6 +449,7 @@ int main(void)
         cmocka_unit_test(blanks_around_the_argument_are_no_part_of_it),
         cmocka_unit_test(what_is_no_command_is_refused_with_words),
         cmocka_unit_test(transport_has_a_row_for_each_file_of_load),
+        cmocka_unit_test(transport_has_the_files_of_members_that_were_looked_up),
         cmocka_unit_test(failures_are_lines_of_the_log),
     };
     return cmocka_run_group_tests_name("tree_folders", tests, begin, tree_end);
