@@ -217,16 +217,42 @@ static int model_json_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob 
 
 /* ---- tensors.tsv ---- */
 
-/* The table, referenced; measured once. */
+/* The table that was measured already, referenced; NULL where none was. */
+static tm_table *kept_table(tm_mounted *m)
+{
+    pthread_mutex_lock(&m->lock);
+    tm_table *table = m->tensors_tsv ? tm_table_ref(m->tensors_tsv) : NULL;
+    pthread_mutex_unlock(&m->lock);
+    return table;
+}
+
+/* Keeps TABLE, unless another thread was first; returns the one kept. */
+static tm_table *keep_table(tm_mounted *m, tm_table *table_take)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->tensors_tsv)
+        m->tensors_tsv = tm_table_ref(table_take);
+    tm_table *kept = tm_table_ref(m->tensors_tsv);
+    pthread_mutex_unlock(&m->lock);
+    tm_table_unref(table_take);
+    return kept;
+}
+
+/* The table, referenced. Measuring it renders every row, half a second for a million of them: not
+ * under the model's lock, nor by a thread that others wait for. */
 static int tensors_table(tm_mounted *m, tm_req *req, tm_table **ret)
 {
     assert(m->model);
-    pthread_mutex_lock(&m->lock);
-    int rc = m->tensors_tsv ? 0 : tm_table_of_tensors(m->model, &m->tensors_tsv);
-    if (rc == 0)
-        *ret = tm_table_ref(m->tensors_tsv);
-    pthread_mutex_unlock(&m->lock);
-    return rc < 0 ? out_of_memory(req) : 0;
+    *ret = kept_table(m);
+    if (*ret)
+        return 0;
+    if (!req->may_block)
+        return -EINPROGRESS;
+    tm_table *fresh;
+    if (tm_table_of_tensors(m->model, &fresh) < 0)
+        return out_of_memory(req);
+    *ret = keep_table(m, fresh);
+    return 0;
 }
 
 static int tsv_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)

@@ -1,7 +1,8 @@
 /*
  * A request that may not block gets its answer, or -EINPROGRESS, without one system call that could
- * wait for a disk, and without waiting for a thread that opens a source. The calls are watched by
- * the linker's --wrap; opendir() stops where the test says so.
+ * wait for a disk, without work that grows with the model, and without waiting for a thread that
+ * does either. The calls are watched by the linker's --wrap; two of them stop where the test says
+ * so.
  */
 #include <dirent.h>
 #include <sys/uio.h>
@@ -10,7 +11,7 @@
 #include "tests/unit/fs/tree_walk.h"
 
 static _Thread_local bool forbidden; /* this thread may not ask the disk */
-static _Thread_local bool stops;     /* this thread waits in opendir() */
+static _Thread_local bool stops;     /* this thread waits where it is stopped */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -24,8 +25,10 @@ static void check(const char *call)
     }
 }
 
-static void stop_here(void)
+static void may_stop_here(void)
 {
+    if (!stops)
+        return;
     pthread_mutex_lock(&lock);
     stopped = true;
     pthread_cond_broadcast(&changed);
@@ -70,9 +73,44 @@ DIR *__wrap_opendir(const char *path);
 DIR *__wrap_opendir(const char *path)
 {
     check("opendir");
-    if (stops)
-        stop_here();
+    may_stop_here();
     return __real_opendir(path);
+}
+
+int __real_tm_table_of_tensors(const tm_model *model, tm_table **ret);
+int __wrap_tm_table_of_tensors(const tm_model *model, tm_table **ret);
+int __wrap_tm_table_of_tensors(const tm_model *model, tm_table **ret)
+{
+    check("tm_table_of_tensors");
+    may_stop_here();
+    return __real_tm_table_of_tensors(model, ret);
+}
+
+/* Starts a thread of MAIN, which is to stop, and waits until it has. */
+static pthread_t start_and_stop(void *(*main)(void *), void *arg)
+{
+    pthread_t thread;
+    stopped = go_on = false;
+    assert_int_equal(pthread_create(&thread, NULL, main, arg), 0);
+    pthread_mutex_lock(&lock);
+    while (!stopped)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    alarm(60); /* a wait for it would last for ever */
+    return thread;
+}
+
+/* Lets it go on, and returns what it ended with. */
+static void *end_of(pthread_t thread)
+{
+    void *ret;
+    alarm(0);
+    pthread_mutex_lock(&lock);
+    go_on = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    assert_int_equal(pthread_join(thread, &ret), 0);
+    return ret;
 }
 
 /* ---- Every entry, asked by such a request ---- */
@@ -184,8 +222,8 @@ static void no_request_that_may_not_block_asks_the_disk(void **state)
     (void)state;
     answers a = ask_all();
     assert_true(a.entries > 300);
-    /* Members of run in both trees, and the files of load/. */
-    assert_true(a.in_progress >= 7 && a.in_progress <= a.entries / 4);
+    /* Members of run in both trees, the files of load/, the tables of tensors. */
+    assert_true(a.in_progress >= 11 && a.in_progress <= a.entries / 4);
     ask_by_name("models/llama/tensors", "lm_head.weight", 0);
     ask_by_name("models/llama/tensors", "nothing", -ENOENT);
     ask_by_name("models/llama/tensors/model.norm.weight", "at", 0);
@@ -211,6 +249,19 @@ static void what_was_in_progress_is_answered_once_another_has_done_it(void **sta
     ask_by_name("models/run/pipeline", "vae", -EINPROGRESS);
 }
 
+static void a_table_of_tensors_is_measured_by_those_who_may_wait(void **state)
+{
+    (void)state;
+    answers a = {0};
+    ask_by_name("models/llama", "tensors.tsv", -EINPROGRESS);
+    uint64_t ino = find("models/llama/tensors.tsv").ino;
+    ask_by_name("models/llama", "tensors.tsv", 0);
+    forbidden = true;
+    ask_file(&a, "tensors.tsv", ino);
+    forbidden = false;
+    assert_int_equal(a.in_progress, 0);
+}
+
 /* ---- While a source is being opened ---- */
 
 static void *add_slowly(void *arg)
@@ -225,32 +276,45 @@ static void *add_slowly(void *arg)
 static void nobody_who_may_not_block_waits_for_a_source_that_is_being_opened(void **state)
 {
     (void)state;
-    pthread_t thread;
-    void *rc;
     write_one(at("slow/model.safetensors"), "a");
     static char source[FILES_PATH_MAX];
     snprintf(source, sizeof(source), "%s", at("slow"));
-    assert_int_equal(pthread_create(&thread, NULL, add_slowly, source), 0);
-    pthread_mutex_lock(&lock);
-    while (!stopped)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-
-    alarm(60); /* a wait for the thread above would last for ever */
+    pthread_t thread = start_and_stop(add_slowly, source);
     answers a = ask_all();
     assert_true(a.entries > 300);
     ask_by_name("models", "slow", -ENOENT);
     ask_by_name("models/run", "checkpoint-500", -EINPROGRESS);
     unmount("damaged");
-    alarm(0);
-
-    pthread_mutex_lock(&lock);
-    go_on = true;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-    assert_int_equal(pthread_join(thread, &rc), 0);
-    assert_null(rc);
+    assert_null(end_of(thread));
     ask_by_name("models", "slow", 0);
+}
+
+/* ---- While a table is being measured ---- */
+
+static void *measure_slowly(void *arg)
+{
+    stops = true;
+    tm_attr attr;
+    int rc = try_look_up(*(uint64_t *)arg, "tensors.tsv", &attr);
+    stops = false;
+    return (void *)(intptr_t)rc;
+}
+
+static void nobody_waits_for_a_table_that_is_being_measured(void **state)
+{
+    (void)state;
+    uint64_t ino = find("models/fused").ino;
+    pthread_t thread = start_and_stop(measure_slowly, &ino);
+    answers a = ask_all();
+    assert_true(a.entries > 300);
+    ask_by_name("models/fused", "tensors.tsv", -EINPROGRESS);
+    size_t len;
+    free(content_of_path("models/fused/model.json", &len));
+    free(content_of_path("load/fused/model.safetensors", &len));
+    uint64_t size = find("models/fused/tensors.tsv").size; /* who may wait does it once more */
+    assert_null(end_of(thread));
+    ask_by_name("models/fused", "tensors.tsv", 0);
+    assert_int_equal(find("models/fused/tensors.tsv").size, size);
 }
 
 int main(void)
@@ -258,7 +322,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_request_that_may_not_block_asks_the_disk),
         cmocka_unit_test(what_was_in_progress_is_answered_once_another_has_done_it),
+        cmocka_unit_test(a_table_of_tensors_is_measured_by_those_who_may_wait),
         cmocka_unit_test(nobody_who_may_not_block_waits_for_a_source_that_is_being_opened),
+        cmocka_unit_test(nobody_waits_for_a_table_that_is_being_measured),
     };
     return cmocka_run_group_tests_name("tree_blocking", tests, begin, tree_end);
 }
