@@ -347,8 +347,13 @@ int tm_mounted_file(tm_mounted *m, tm_file_set *set, uint32_t number, tm_req *re
     tm_file *file;
     if (!path)
         return tm_fail(req, ENOMEM, "out of memory");
-    TM_TRY(tm_file_new(set, path, req, &file));
-    int rc = 0;
+    tm_req part;
+    tm_req_init_part(&part, req);
+    int rc = tm_file_new(set, path, &part, &file);
+    if (rc == -ENOENT)
+        return tm_fail(req, ESTALE, "%s: the file is gone since it was mounted", path);
+    if (rc < 0)
+        return tm_fail(req, -rc, "%s", tm_req_words(&part));
     if (tm_file_identity_equal(tm_file_identity_of(file), &entry->identity))
         *ret = keep_file(m, number, file);
     else

@@ -416,6 +416,37 @@ int tm_session_member(tm_session *s, tm_mounted *collection, const char *member,
     return rc;
 }
 
+/* ---- All of them ---- */
+
+/* The member that is open, referenced; NULL where it is not. */
+static tm_mounted *opened_member(tm_session *s, const tm_member *member)
+{
+    pthread_mutex_lock(&s->lock);
+    tm_mounted *m = member->opened ? tm_mounted_ref(member->opened) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return m;
+}
+
+static void visit(tm_session *s, tm_mounted *m, tm_session_visit_fn *fn, void *ctx)
+{
+    fn(ctx, m);
+    for (uint32_t i = 0; i < m->member_count; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = opened_member(s, &m->members[i]);
+        if (member)
+            visit(s, member, fn, ctx);
+    }
+}
+
+void tm_session_each(tm_session *s, tm_session_visit_fn *fn, void *ctx)
+{
+    for (size_t i = 0;; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
+        if (!m)
+            return;
+        visit(s, m, fn, ctx);
+    }
+}
+
 /* ---- Keeping up with the sources ---- */
 
 /* Its source cannot be opened: the name stays, empty, until it can. */
@@ -480,20 +511,6 @@ void tm_session_refresh(tm_session *s, const tm_mounted *m, tm_req *req)
     keep_up(s, m->name, &part);
 }
 
-static void keep_up_all(tm_session *s, const char *name, tm_req *req)
-{
-    keep_up(s, name, req);
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = standing(s, name);
-    for (uint32_t i = 0; m && i < m->member_count; i++) {
-        TM_AUTO_FREE char *member = NULL;
-        if (asprintf(&member, "%s/%s", name, m->members[i].name) < 0)
-            return;
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *opened = standing(s, member);
-        if (opened)
-            keep_up_all(s, member, req);
-    }
-}
-
 /* ---- Watching ---- */
 
 typedef struct check_job {
@@ -502,13 +519,19 @@ typedef struct check_job {
     tm_mounted *m; /* referenced */
 } check_job;
 
+static void keep_up_visited(void *ctx, const tm_mounted *m)
+{
+    check_job *self = ctx;
+    tm_req req;
+    tm_req_init(&req, self->job.lane);
+    req.may_block = true;
+    keep_up(self->session, m->name, &req);
+}
+
 static void run_check(tm_job *job)
 {
     check_job *self = TM_CONTAINER(job, check_job, job);
-    tm_req req;
-    tm_req_init(&req, job->lane);
-    req.may_block = true;
-    keep_up_all(self->session, self->m->name, &req);
+    visit(self->session, self->m, keep_up_visited, self);
     atomic_store(&self->m->checking, false);
     tm_mounted_unref(self->m);
     free(self);
@@ -661,24 +684,4 @@ int tm_session_fingerprint(tm_session *s, tm_mounted *m, tm_req *req, char ret[6
     memcpy(m->fingerprint, ret, sizeof(m->fingerprint));
     pthread_mutex_unlock(&m->lock);
     return 0;
-}
-
-static void visit(tm_session *s, tm_mounted *m, tm_session_visit_fn *fn, void *ctx)
-{
-    fn(ctx, m);
-    for (uint32_t i = 0; i < m->member_count; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = opened_member(s, &m->members[i]);
-        if (member)
-            visit(s, member, fn, ctx);
-    }
-}
-
-void tm_session_each(tm_session *s, tm_session_visit_fn *fn, void *ctx)
-{
-    for (size_t i = 0;; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
-        if (!m)
-            return;
-        visit(s, m, fn, ctx);
-    }
 }
