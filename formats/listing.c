@@ -17,6 +17,9 @@ void tm_listing_done(tm_listing *listing)
     for (size_t i = 0; i < listing->count; i++)
         free(listing->entries[i].path);
     free(listing->entries);
+    for (size_t i = 0; i < listing->dangling_count; i++)
+        free(listing->dangling[i]);
+    free(listing->dangling);
     free(listing->root);
     free(listing->cache);
     tm_listing_init(listing);
@@ -47,6 +50,21 @@ static int add_entry(tm_listing *listing, char *path_take, const struct stat *st
     *entry = (tm_entry){TM_STEAL(path), S_ISDIR(st->st_mode), tm_file_identity_from(st)};
     if (!entry->is_dir && entry->identity.mtime_ns > listing->mtime_ns)
         listing->mtime_ns = entry->identity.mtime_ns;
+    return 0;
+}
+
+static int add_dangling(tm_listing *listing, char *path_take, tm_req *req)
+{
+    TM_AUTO_FREE char *path = path_take;
+    if (listing->dangling_count == TM_LISTING_MAX)
+        return tm_fail(req, EFBIG, "%s: more than %d links that lead nowhere", listing->root,
+                       TM_LISTING_MAX);
+    char **grown =
+        reallocarray(listing->dangling, listing->dangling_count + 1, sizeof(*listing->dangling));
+    if (!grown)
+        return tm_fail(req, ENOMEM, "out of memory");
+    listing->dangling = grown;
+    listing->dangling[listing->dangling_count++] = TM_STEAL(path);
     return 0;
 }
 
@@ -94,17 +112,16 @@ static int list_name(tm_listing *listing, int dirfd, const char *prefix, const c
                      const ancestor *up, tm_req *req)
 {
     struct stat st;
-    if (fstatat(dirfd, name, &st, 0) < 0) {
-        listing->dangling++;
+    bool leads_nowhere = fstatat(dirfd, name, &st, 0) < 0;
+    if (!leads_nowhere && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return 0;
-    }
-    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        return 0;
-    if (S_ISDIR(st.st_mode) && leads_back(up, &st))
+    if (!leads_nowhere && S_ISDIR(st.st_mode) && leads_back(up, &st))
         return 0;
     char *path;
     if (asprintf(&path, "%s%s%s", prefix, *prefix ? "/" : "", name) < 0)
         return tm_fail(req, ENOMEM, "out of memory");
+    if (leads_nowhere)
+        return add_dangling(listing, path, req);
     TM_TRY(add_entry(listing, path, &st, req));
     if (!S_ISDIR(st.st_mode) || up->depth_left == 0)
         return 0;
@@ -339,6 +356,11 @@ bool tm_listing_is_current(const tm_listing *listing)
     for (size_t i = 0; i < listing->count; i++) {
         TM_AUTO_FREE char *path = tm_listing_path(listing, listing->entries[i].path);
         if (!path || !same_identity(path, &listing->entries[i].identity))
+            return false;
+    }
+    for (size_t i = 0; i < listing->dangling_count; i++) {
+        TM_AUTO_FREE char *path = tm_listing_path(listing, listing->dangling[i]);
+        if (path && access(path, F_OK) == 0)
             return false;
     }
     return true;

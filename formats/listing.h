@@ -3,7 +3,7 @@
  *
  * Links are followed (a Hugging Face cache is made of them), but not into a folder that is being
  * listed already. `.git` and `.cache` are not the checkpoint's own and left out, as is what is
- * neither file nor folder; a link that leads nowhere is left out and counted.
+ * neither file nor folder; a link that leads nowhere is left out and remembered.
  */
 #ifndef TM_FORMATS_LISTING_H
 #define TM_FORMATS_LISTING_H
@@ -27,7 +27,8 @@ typedef struct tm_listing {
     tm_file_identity root_identity;
     tm_entry *entries; /* sorted by path, bytewise */
     size_t count, cap;
-    size_t dangling;  /* links that lead nowhere */
+    char **dangling; /* links that lead nowhere: their paths, like those of entries */
+    size_t dangling_count;
     int64_t mtime_ns; /* the newest of the files, else the root's */
     bool is_file;     /* the source is one file: the only entry */
 } tm_listing;
@@ -50,8 +51,8 @@ size_t tm_listing_lower_bound(const tm_listing *listing, const char *path, size_
 /* "ROOT/PATH", malloc'ed; NULL for want of memory. */
 char *tm_listing_path(const tm_listing *listing, const char *path);
 
-/* Whether nothing that was listed has changed: the same folders, the same files, and of a cache the
- * same snapshot. May block. */
+/* Whether nothing that was listed has changed: the same folders, the same files, links that still
+ * lead nowhere, and of a cache the same snapshot. May block. */
 bool tm_listing_is_current(const tm_listing *listing);
 
 #endif

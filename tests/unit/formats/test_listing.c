@@ -85,7 +85,7 @@ static void what_is_neither_file_nor_folder_is_left_out_and_not_opened(void **st
     make_link("/dev/null", at("odd/device"));
     tm_listing listing = read_listing(at("odd"), 1);
     expect_entries(&listing, "file\n");
-    assert_int_equal(listing.dangling, 0);
+    assert_int_equal(listing.dangling_count, 0);
     tm_listing_done(&listing);
 }
 
@@ -135,17 +135,21 @@ static void an_entry_knows_size_and_identity_of_what_a_link_leads_to(void **stat
 
 /* ---- Links ---- */
 
-static void links_that_lead_nowhere_are_counted(void **state)
+static void links_that_lead_nowhere_are_remembered_until_they_lead_somewhere(void **state)
 {
     (void)state;
     write_text(at("dangling/file"), "");
     make_link("missing", at("dangling/one"));
-    make_link("../../../missing", at("dangling/sub/two"));
+    make_link("../../missing", at("dangling/sub/two"));
     make_link("ring-b", at("dangling/ring-a"));
     make_link("ring-a", at("dangling/ring-b"));
     tm_listing listing = read_listing(at("dangling"), TM_LISTING_DEPTH_MAX);
     expect_entries(&listing, "file\nsub/\n");
-    assert_int_equal(listing.dangling, 4);
+    assert_int_equal(listing.dangling_count, 4);
+    assert_true(tm_listing_is_current(&listing));
+    assert_int_equal(symlink("dangling/file", at("missing")), 0);
+    assert_false(tm_listing_is_current(&listing)); /* "sub/two" leads there */
+    assert_int_equal(unlink(at("missing")), 0);
     tm_listing_done(&listing);
 }
 
@@ -509,7 +513,7 @@ int main(void)
         cmocka_unit_test(an_empty_folder_has_no_entries_and_the_time_of_its_own),
         cmocka_unit_test(the_time_is_that_of_the_newest_file_however_deep),
         cmocka_unit_test(an_entry_knows_size_and_identity_of_what_a_link_leads_to),
-        cmocka_unit_test(links_that_lead_nowhere_are_counted),
+        cmocka_unit_test(links_that_lead_nowhere_are_remembered_until_they_lead_somewhere),
         cmocka_unit_test(links_that_lead_back_are_left_out_and_others_followed),
         cmocka_unit_test(a_root_that_is_a_link_is_noticed_when_links_lead_back_to_it),
         cmocka_unit_test(what_lies_deeper_than_the_limit_is_not_seen),
