@@ -18,11 +18,14 @@ void tm_plan_init(tm_plan *plan, tm_read *read, tm_req *req)
     plan->read = read;
     plan->req = req;
     plan->chunks = NULL;
+    plan->kept = NULL;
     tm_plan_reset(plan);
 }
 
 void tm_plan_reset(tm_plan *plan)
 {
+    for (; plan->kept; plan->kept = plan->kept->next)
+        plan->kept->release(plan->kept->object);
     while (plan->chunks) {
         tm_plan_chunk *chunk = plan->chunks;
         plan->chunks = chunk->older;
@@ -110,6 +113,18 @@ int tm_plan_wait(tm_plan *plan, tm_shared *shared)
     wait->read = plan->read;
     wait->next = plan->waits;
     plan->waits = wait;
+    return 0;
+}
+
+int tm_plan_keep(tm_plan *plan, void *object, void (*release)(void *object))
+{
+    tm_kept *kept = tm_plan_scratch(plan, sizeof(*kept));
+    if (!kept) {
+        release(object);
+        return tm_fail(plan->req, ENOMEM, "out of memory");
+    }
+    *kept = (tm_kept){object, release, plan->kept};
+    plan->kept = kept;
     return 0;
 }
 

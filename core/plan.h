@@ -44,6 +44,9 @@ TM_MUST_CHECK int tm_plan_run(tm_plan *plan, tm_run_fn *fn, const void *args, si
 /* SHARED is not done yet: the read waits for it and plans again. Borrowed: who plans keeps it. */
 TM_MUST_CHECK int tm_plan_wait(tm_plan *plan, tm_shared *shared);
 
+/* RELEASE is called with OBJECT when the plan is forgotten; on failure at once. */
+TM_MUST_CHECK int tm_plan_keep(tm_plan *plan, void *object, void (*release)(void *object));
+
 /* The request that this plan serves. */
 tm_req *tm_plan_req(tm_plan *plan);
 
@@ -63,6 +66,12 @@ typedef struct tm_wait {
     struct tm_wait *line_prev, *line_next; /* in the line */
 } tm_wait;
 
+typedef struct tm_kept {
+    void *object;
+    void (*release)(void *object);
+    struct tm_kept *next;
+} tm_kept;
+
 typedef struct tm_plan_chunk tm_plan_chunk;
 
 struct tm_plan {
@@ -71,6 +80,7 @@ struct tm_plan {
     tm_fetch *fetches, **fetch_tail;
     tm_run *runs, **run_tail;
     tm_wait *waits;
+    tm_kept *kept;
     tm_plan_chunk *chunks; /* newest first */
     size_t chunk_used, chunk_size;
     _Alignas(64) char first[1024]; /* what most plans need */
