@@ -10,7 +10,7 @@
 #define OVERLAP      ((uint64_t)2 << 20) /* so that no request lies across two windows */
 #define IDLE_NS      ((uint64_t)3000000000)
 enum {
-    WINDOWS = 16,
+    WINDOWS = 64,
     PAGE = 4096,
     PAGES_MAX = 1024
 };
