@@ -113,8 +113,11 @@ static int advance(tm_read *read)
 
 static void reply(tm_read *read, int rc)
 {
-    if (!atomic_exchange(&read->replied, true))
-        read->params.done(read, rc);
+    if (atomic_exchange(&read->replied, true))
+        return;
+    if (rc == 0)
+        tm_sched_count(read->params.sched, read->params.lane, read->params.len);
+    read->params.done(read, rc);
 }
 
 static void finish(tm_read *read, int rc)

@@ -3,6 +3,14 @@
 #include <sched.h>
 #include <stdio.h>
 
+const char *tm_lane_name(tm_lane lane)
+{
+    static const char *const names[] = {"scalar",   "selection", "visible", "prefetch",
+                                        "analysis", "query",     "index"};
+    static_assert(TM_ARRAY_LEN(names) == TM_LANE_COUNT, "each lane has a name");
+    return names[lane];
+}
+
 void tm_req_init(tm_req *req, tm_lane lane)
 {
     memset(req, 0, offsetof(tm_req, words));

@@ -29,6 +29,9 @@ typedef enum tm_lane {
     TM_LANE_COUNT
 } tm_lane;
 
+/* "scalar", "selection", … */
+const char *tm_lane_name(tm_lane lane);
+
 enum {
     TM_WORDS_MAX = 768
 };

@@ -109,6 +109,28 @@ void tm_sched_free(tm_sched *sched)
     free(sched);
 }
 
+void tm_sched_count(tm_sched *sched, tm_lane lane, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&sched->bytes[lane], bytes, memory_order_relaxed);
+}
+
+void tm_sched_report(tm_sched *sched, tm_lane_report ret[TM_LANE_COUNT])
+{
+    tm_pool *const pools[] = {sched->workers, sched->io, sched->openers};
+    for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+        ret[lane] = (tm_lane_report){
+            .bytes = atomic_load_explicit(&sched->bytes[lane], memory_order_relaxed)};
+    for (size_t i = 0; i < TM_ARRAY_LEN(pools); i++) {
+        tm_pool_lane_counts counts[TM_LANE_COUNT];
+        tm_pool_counts(pools[i], counts);
+        for (int lane = 0; lane < TM_LANE_COUNT; lane++) {
+            ret[lane].jobs.queued += counts[lane].queued;
+            ret[lane].jobs.running += counts[lane].running;
+            ret[lane].jobs.done += counts[lane].done;
+        }
+    }
+}
+
 void tm_sched_watch(tm_sched *sched, tm_timer *timer)
 {
     pthread_mutex_lock(&sched->lock);

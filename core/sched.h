@@ -32,10 +32,20 @@ struct tm_sched {
     pthread_cond_t wake;
     pthread_t clock;
     tm_timer *timers; /* list */
+    atomic_uint_fast64_t bytes[TM_LANE_COUNT];
     bool stopping;
 };
 
 TM_MUST_CHECK int tm_sched_new(const tm_sched_params *params, tm_sched **ret);
+/* What each lane has had of all threads. */
+typedef struct tm_lane_report {
+    tm_pool_lane_counts jobs;
+    uint64_t bytes; /* that its reads were answered */
+} tm_lane_report;
+void tm_sched_report(tm_sched *sched, tm_lane_report ret[TM_LANE_COUNT]);
+/* BYTES went to a reader of LANE. */
+void tm_sched_count(tm_sched *sched, tm_lane lane, uint64_t bytes);
+
 /* Every read must have ended. */
 void tm_sched_free(tm_sched *sched);
 

@@ -1,29 +1,51 @@
-/* .tmorph/: version, log, transport.tsv, and ctl, which takes one command a write. */
+/* .tmorph/: what the mount says of itself, and ctl, which takes one command a write. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "core/escape.h"
 #include "core/text.h"
+#include "core/units.h"
 #include "fs/fs.h"
 #include "fs/version.h"
 
-static const struct {
+typedef struct named_kind {
     const char *name;
     tm_kind kind;
-} entries[] = {
+} named_kind;
+
+static const named_kind entries[] = {
     {"version", TM_KIND_VERSION},
     {"log", TM_KIND_LOG},
     {"ctl", TM_KIND_CTL},
     {"transport.tsv", TM_KIND_TRANSPORT},
+    {"lanes.tsv", TM_KIND_LANES},
+    {"residency.tsv", TM_KIND_RESIDENCY_TSV},
+    {"residency", TM_KIND_RESIDENCY},
 };
+
+static const named_kind residency_entries[] = {
+    {"budget", TM_KIND_BUDGET},
+    {"used", TM_KIND_USED},
+};
+
+/* The names of the folder NODE. */
+static const named_kind *names_of(const tm_node *node, size_t *ret_count)
+{
+    bool residency = node->kind == TM_KIND_RESIDENCY;
+    *ret_count = residency ? TM_ARRAY_LEN(residency_entries) : TM_ARRAY_LEN(entries);
+    return residency ? residency_entries : entries;
+}
 
 static int control_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
                           tm_node *ret)
 {
     (void)fs, (void)req;
-    for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
-        if (strcmp(name, entries[i].name) == 0) {
-            *ret = tm_node_child(node, entries[i].kind, 0, 0);
+    size_t count;
+    const named_kind *names = names_of(node, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, names[i].name) == 0) {
+            *ret = tm_node_child(node, names[i].kind, 0, 0);
             return 0;
         }
     }
@@ -33,9 +55,11 @@ static int control_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_r
 static int control_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
-    for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
-        tm_node child = tm_node_near(node, entries[i].kind, 0, 0);
-        if (!tm_lister_add(lister, i, entries[i].name, &child))
+    size_t count;
+    const named_kind *names = names_of(node, &count);
+    for (size_t i = 0; i < count; i++) {
+        tm_node child = tm_node_near(node, names[i].kind, 0, 0);
+        if (!tm_lister_add(lister, i, names[i].name, &child))
             break;
     }
     return 0;
@@ -43,12 +67,17 @@ static int control_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 
 /* ---- Texts ---- */
 
-static void put_field(tm_text *text, const char *name)
+static void put_bytes(tm_text *text, const char *name, size_t len)
 {
-    size_t len = strlen(name), need = tm_field_escape(name, len, NULL, 0);
+    size_t need = tm_field_escape(name, len, NULL, 0);
     TM_AUTO_FREE char *field = malloc(need + 1);
     if (field)
         tm_text_append(text, field, tm_field_escape(name, len, field, need));
+}
+
+static void put_field(tm_text *text, const char *name)
+{
+    put_bytes(text, name, strlen(name));
 }
 
 typedef struct transport {
@@ -86,16 +115,127 @@ static void render_log(tm_fs *fs, tm_text *text)
         tm_text_append(text, lines, len);
 }
 
+/* ---- residency.tsv: the tiles in memory, a row for each tensor ---- */
+
+typedef struct resident {
+    uint32_t group, item;
+    uint64_t bytes;
+    tm_lane lane; /* the highest */
+} resident;
+
+typedef struct residents {
+    resident *rows;
+    size_t count, cap;
+    bool failed;
+} residents;
+
+static void add_resident(void *ctx, const tm_tile *tile)
+{
+    residents *all = ctx;
+    if (all->count == all->cap) {
+        size_t cap = all->cap ? all->cap * 2 : 256;
+        resident *grown = reallocarray(all->rows, cap, sizeof(*grown));
+        all->failed |= !grown;
+        if (!grown)
+            return;
+        all->rows = grown;
+        all->cap = cap;
+    }
+    all->rows[all->count++] = (resident){tile->key.group, tile->key.item, tile->bytes, tile->lane};
+}
+
+static int compare_residents(const void *a, const void *b)
+{
+    const resident *x = a, *y = b;
+    return x->group != y->group ? (x->group < y->group ? -1 : 1)
+           : x->item != y->item ? (x->item < y->item ? -1 : 1)
+                                : 0;
+}
+
+static void put_resident(tm_fs *fs, tm_text *text, const resident *row)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_by_serial(fs->session, row->group);
+    if (!m || !m->model || row->item >= m->model->table.count)
+        return; /* it was replaced just now */
+    const tm_tensor_table *table = &m->model->table;
+    const tm_tensor_row *tensor = &table->rows[row->item];
+    put_field(text, m->name);
+    tm_text_puts(text, "\t");
+    put_bytes(text, tm_row_name(table, tensor), tensor->name_len);
+    tm_text_printf(text, "\t%" PRIu64 "\t0\t0\t%d-%s\n", row->bytes, (int)row->lane,
+                   tm_lane_name(row->lane));
+}
+
+static void render_residency(tm_fs *fs, tm_text *text)
+{
+    residents all = {.rows = NULL};
+    tm_store_each(tm_session_store(fs->session), add_resident, &all);
+    if (all.count)
+        qsort(all.rows, all.count, sizeof(*all.rows), compare_residents);
+    tm_text_puts(text, "model\ttensor\thost_bytes\tdevice_bytes\tdisk_bytes\tlane\n");
+    for (size_t i = 0, end; i < all.count; i = end) {
+        resident sum = all.rows[i];
+        for (end = i + 1; end < all.count && compare_residents(&sum, &all.rows[end]) == 0; end++) {
+            sum.bytes += all.rows[end].bytes;
+            sum.lane = tm_min_u64(sum.lane, all.rows[end].lane);
+        }
+        put_resident(fs, text, &sum);
+    }
+    if (all.failed)
+        tm_text_printf(text, "# out of memory: not all are here\n");
+    free(all.rows);
+}
+
+static void render_version(tm_fs *fs, tm_text *text)
+{
+    (void)fs;
+    tm_text_printf(text, "%s\n", TM_VERSION);
+}
+
+static void render_nothing(tm_fs *fs, tm_text *text)
+{
+    (void)fs, (void)text;
+}
+
+static void render_lanes(tm_fs *fs, tm_text *text)
+{
+    tm_lane_report report[TM_LANE_COUNT];
+    tm_sched_report(fs->tree.sched, report);
+    tm_text_puts(text, "lane\tqueued\trunning\tdone\tbytes\n");
+    for (int i = 0; i < TM_LANE_COUNT; i++)
+        tm_text_printf(text, "%d-%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", i,
+                       tm_lane_name((tm_lane)i), report[i].jobs.queued, report[i].jobs.running,
+                       report[i].jobs.done, report[i].bytes);
+}
+
+static void render_number(tm_text *text, uint64_t number)
+{
+    tm_text_printf(text, "%24" PRIu64 "\n", number);
+}
+
+static void render_budget(tm_fs *fs, tm_text *text)
+{
+    render_number(text, tm_store_budget(tm_session_store(fs->session)));
+}
+
+static void render_used(tm_fs *fs, tm_text *text)
+{
+    render_number(text, tm_store_used(tm_session_store(fs->session)));
+}
+
+/* What the texts of this folder are, in the order of their kinds. */
+static void (*const renders[])(tm_fs *fs, tm_text *text) = {
+    render_version,   render_log,     render_nothing, render_transport, render_lanes,
+    render_residency, render_nothing, render_budget,  render_used,
+};
+static_assert(TM_ARRAY_LEN(renders) == TM_KIND_USED - TM_KIND_VERSION + 1, "a text for each kind");
+
 static int render(tm_fs *fs, const tm_node *node, tm_req *req, char **ret, size_t *ret_len)
 {
     tm_text text;
     tm_text_init(&text);
-    if (node->kind == TM_KIND_VERSION)
-        tm_text_printf(&text, "%s\n", TM_VERSION);
-    else if (node->kind == TM_KIND_LOG)
-        render_log(fs, &text);
-    else if (node->kind == TM_KIND_TRANSPORT)
-        render_transport(fs, &text);
+    assert(node->kind >= TM_KIND_VERSION && node->kind <= TM_KIND_USED);
+    renders[node->kind - TM_KIND_VERSION](fs, &text);
     int rc = tm_text_steal(&text, ret, ret_len);
     return rc < 0 ? tm_fail(req, -rc, "%s", strerror(-rc)) : 0;
 }
@@ -145,10 +285,24 @@ static int run_reload(tm_fs *fs, char *argument, tm_req *req)
     return tm_session_reload(fs->session, argument, req);
 }
 
+static int run_budget(tm_fs *fs, char *argument, tm_req *req)
+{
+    uint64_t bytes;
+    if (tm_size_parse(argument, &bytes) < 0 || bytes == 0)
+        return tm_fail(req, EINVAL, "ctl: budget %s: a size such as 512M or 8G is needed",
+                       argument);
+    tm_store_set_budget(tm_session_store(fs->session), bytes);
+    return 0;
+}
+
+static int run_drop(tm_fs *fs, char *argument, tm_req *req)
+{
+    return tm_session_drop(fs->session, argument, req);
+}
+
 static const command commands[] = {
-    {"add", run_add},
-    {"remove", run_remove},
-    {"reload", run_reload},
+    {"add", run_add},       {"remove", run_remove}, {"reload", run_reload},
+    {"budget", run_budget}, {"drop", run_drop},
 };
 
 #define BLANKS " \t"
@@ -191,7 +345,8 @@ static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t l
     for (size_t i = 0; i < TM_ARRAY_LEN(commands); i++)
         if (strcmp(line, commands[i].name) == 0)
             return commands[i].run(fs, argument, req);
-    return tm_fail(req, EINVAL, "ctl: no command '%s'; there are add, remove, reload", line);
+    return tm_fail(req, EINVAL, "ctl: no command '%s'; there are add, remove, reload, budget, drop",
+                   line);
 }
 
 #define TEXT_FILE .mode = S_IFREG | 0444, .live = true, .size = text_size, .open = text_open
@@ -206,4 +361,9 @@ const tm_kind_ops tm_control_kinds[] = {
      .open = text_open,
      .write = ctl_write},
     {TEXT_FILE}, /* transport.tsv */
+    {TEXT_FILE}, /* lanes.tsv */
+    {TEXT_FILE}, /* residency.tsv */
+    {.mode = S_IFDIR | 0555, .lookup = control_lookup, .list = control_list},
+    {TEXT_FILE}, /* residency/budget */
+    {TEXT_FILE}, /* residency/used */
 };

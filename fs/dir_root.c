@@ -25,8 +25,10 @@ static const char readme[] =
     "  tree/               the tensors by module path\n"
     "  layers/NNN/         the tensors by layer\n"
     "  experts/NNN/EEE/    the tensors by layer and expert\n"
-    ".tmorph/              version, log, transport.tsv; ctl takes one command a write:\n"
-    "                      add NAME=SOURCE, remove NAME, reload NAME\n"
+    ".tmorph/              version, log, transport.tsv, lanes.tsv, residency.tsv;\n"
+    "                      ctl takes one command a write:\n"
+    "                      add NAME=SOURCE, remove NAME, reload NAME,\n"
+    "                      budget SIZE, drop NAME\n"
     "\n"
     "Listing reads no weights; reading a file reads what it shows. 'grep -r' reads everything:\n"
     "grep models/NAME/tensors.tsv instead.\n";

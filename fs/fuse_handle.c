@@ -257,8 +257,10 @@ void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
         return;
     }
     size_t len = tm_min_u64(size, end - at);
-    if (reply_mapped(handle, req, at, len))
+    if (reply_mapped(handle, req, at, len)) {
+        tm_sched_count(p->tree->sched, p->file.lane, len);
         return;
+    }
     int rc = start_read(handle, req, at, len);
     if (rc < 0)
         tm_ignore(fuse_reply_err(req, -rc));

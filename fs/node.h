@@ -31,6 +31,11 @@ typedef enum tm_kind {
     TM_KIND_LOG,
     TM_KIND_CTL,
     TM_KIND_TRANSPORT,
+    TM_KIND_LANES,
+    TM_KIND_RESIDENCY_TSV,
+    TM_KIND_RESIDENCY, /* residency/ */
+    TM_KIND_BUDGET,
+    TM_KIND_USED,
     /* dir_load.c */
     TM_KIND_LOAD,      /* load/NAME */
     TM_KIND_LOAD_DIR,  /* item: an entry */

@@ -26,6 +26,7 @@ struct tm_session {
     tm_sched *sched;
     tm_file_set *files;
     tm_log *log;
+    tm_store *store;
 
     pthread_mutex_t lock; /* guards what follows; not held while a source is opened */
     tm_mounted **top;     /* sorted by name */
@@ -217,6 +218,15 @@ static void remove_from_top(tm_session *s, tm_mounted **place)
     s->top_count--;
 }
 
+/* What was computed of M and its members goes with them. */
+static void drop_tiles(tm_session *s, const tm_mounted *m)
+{
+    tm_store_drop(s->store, m->serial);
+    for (uint32_t i = 0; i < m->member_count; i++)
+        if (m->members[i].opened)
+            drop_tiles(s, m->members[i].opened);
+}
+
 /* Puts FRESH (NULL: nothing) where WAS (NULL: nothing yet) stands under NAME; false where something
  * else stands there by now. */
 static bool replace(tm_session *s, const char *name, tm_mounted *was, tm_mounted *fresh)
@@ -237,9 +247,43 @@ static bool replace(tm_session *s, const char *name, tm_mounted *was, tm_mounted
         remove_from_top(s, place);
     }
     pthread_mutex_unlock(&s->lock);
-    if (stood)
+    if (stood && was) {
+        if (!fresh || fresh->serial != was->serial)
+            drop_tiles(s, was);
         tm_mounted_unref(was);
+    }
     return stood;
+}
+
+/* ---- All of them ---- */
+
+/* The member that is open, referenced; NULL where it is not. */
+static tm_mounted *opened_member(tm_session *s, const tm_member *member)
+{
+    pthread_mutex_lock(&s->lock);
+    tm_mounted *m = member->opened ? tm_mounted_ref(member->opened) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return m;
+}
+
+static void visit(tm_session *s, tm_mounted *m, tm_session_visit_fn *fn, void *ctx)
+{
+    fn(ctx, m);
+    for (uint32_t i = 0; i < m->member_count; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = opened_member(s, &m->members[i]);
+        if (member)
+            visit(s, member, fn, ctx);
+    }
+}
+
+void tm_session_each(tm_session *s, tm_session_visit_fn *fn, void *ctx)
+{
+    for (size_t i = 0;; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
+        if (!m)
+            return;
+        visit(s, m, fn, ctx);
+    }
 }
 
 /* ---- Turns: one thread at a time opens what a name stands for ---- */
@@ -363,6 +407,20 @@ int tm_session_remove(tm_session *s, const char *name, tm_req *req)
     }
 }
 
+static void drop_visited(void *ctx, const tm_mounted *m)
+{
+    tm_store_drop(((tm_session *)ctx)->store, m->serial);
+}
+
+int tm_session_drop(tm_session *s, const char *name, tm_req *req)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = standing(s, name);
+    if (!m)
+        return not_mounted(name, req);
+    visit(s, m, drop_visited, s);
+    return 0;
+}
+
 int tm_session_reload(tm_session *s, const char *name, tm_req *req)
 {
     assert(req->may_block);
@@ -414,37 +472,6 @@ int tm_session_member(tm_session *s, tm_mounted *collection, const char *member,
     int rc = *ret ? 0 : open_member(s, collection, member, name, req, ret);
     end_turn(s, &t);
     return rc;
-}
-
-/* ---- All of them ---- */
-
-/* The member that is open, referenced; NULL where it is not. */
-static tm_mounted *opened_member(tm_session *s, const tm_member *member)
-{
-    pthread_mutex_lock(&s->lock);
-    tm_mounted *m = member->opened ? tm_mounted_ref(member->opened) : NULL;
-    pthread_mutex_unlock(&s->lock);
-    return m;
-}
-
-static void visit(tm_session *s, tm_mounted *m, tm_session_visit_fn *fn, void *ctx)
-{
-    fn(ctx, m);
-    for (uint32_t i = 0; i < m->member_count; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = opened_member(s, &m->members[i]);
-        if (member)
-            visit(s, member, fn, ctx);
-    }
-}
-
-void tm_session_each(tm_session *s, tm_session_visit_fn *fn, void *ctx)
-{
-    for (size_t i = 0;; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
-        if (!m)
-            return;
-        visit(s, m, fn, ctx);
-    }
 }
 
 /* ---- Keeping up with the sources ---- */
@@ -590,12 +617,23 @@ static unsigned descriptor_limit(void)
     return max > 2 * DESCRIPTORS_SPARE ? (unsigned)max - DESCRIPTORS_SPARE : DESCRIPTORS_SPARE;
 }
 
+/* A quarter of the memory, but not more than most can spare without asking. */
+static uint64_t default_budget(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    return tm_min_u64(memory / 4, UINT64_C(512) << 20);
+}
+
 static int session_init(tm_session *s, const tm_session_params *params, tm_req *req)
 {
     int rc = tm_log_new(params->log, &s->log);
     if (rc < 0)
         return tm_fail(req, -rc, "log %s: %s", params->log ? params->log : "", strerror(-rc));
-    rc = tm_file_set_new(params->descriptors ? params->descriptors : descriptor_limit(), &s->files);
+    rc = tm_store_new(params->budget ? params->budget : default_budget(), &s->store);
+    if (rc == 0)
+        rc = tm_file_set_new(params->descriptors ? params->descriptors : descriptor_limit(),
+                             &s->files);
     if (rc == 0)
         rc = tm_sched_new(&(tm_sched_params){.workers = params->threads}, &s->sched);
     if (rc == 0 && params->watch) {
@@ -645,6 +683,7 @@ void tm_session_free(tm_session *s)
         return;
     tm_session_stop(s);
     tm_sched_free(s->sched);
+    tm_store_free(s->store); /* whose tiles hold tensors and files */
     for (size_t i = 0; i < s->top_count; i++)
         tm_mounted_unref(s->top[i]);
     free(s->top);
@@ -670,6 +709,11 @@ tm_file_set *tm_session_files(tm_session *s)
 tm_log *tm_session_log(tm_session *s)
 {
     return s->log;
+}
+
+tm_store *tm_session_store(tm_session *s)
+{
+    return s->store;
 }
 
 int tm_session_fingerprint(tm_session *s, tm_mounted *m, tm_req *req, char ret[65])

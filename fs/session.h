@@ -9,12 +9,14 @@
 
 #include "core/log.h"
 #include "core/sched.h"
+#include "core/store.h"
 #include "fs/mounted.h"
 
 typedef struct tm_session tm_session;
 
 typedef struct tm_session_params {
     unsigned threads;     /* CPU workers; 0: the cores */
+    uint64_t budget;      /* bytes that the tile store may keep; 0: the default */
     unsigned descriptors; /* source files kept open at most; 0: from the process's limit */
     const char *log;      /* see tm_log_new() */
     bool watch;           /* notice changed sources, about once a second */
@@ -29,6 +31,7 @@ void tm_session_free(tm_session *session);
 tm_sched *tm_session_sched(tm_session *session);
 tm_file_set *tm_session_files(tm_session *session);
 tm_log *tm_session_log(tm_session *session);
+tm_store *tm_session_store(tm_session *session); /* its groups are serial numbers */
 
 /* Opens SOURCE under NAME (NULL: its last component). -EEXIST where the name is taken, with the
  * remedy in words. Names are file names: no '/', not '.' or '..', at most 255 bytes. */
@@ -40,6 +43,8 @@ char *tm_source_name(const char *source);
  * malloc'ed, NULL for want of memory. */
 char *tm_source_path(const char *source);
 TM_MUST_CHECK int tm_session_remove(tm_session *session, const char *name, tm_req *req);
+/* Forgets what was computed of a source and its members. Also "collection/member". */
+TM_MUST_CHECK int tm_session_drop(tm_session *session, const char *name, tm_req *req);
 /* Opens the source anew, changed or not. */
 TM_MUST_CHECK int tm_session_reload(tm_session *session, const char *name, tm_req *req);
 

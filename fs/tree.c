@@ -113,7 +113,7 @@ typedef struct kind_range {
 
 static const kind_range ranges[] = {
     {TM_KIND_ROOT, TM_KIND_MODELS, tm_root_kinds},
-    {TM_KIND_CONTROL, TM_KIND_TRANSPORT, tm_control_kinds},
+    {TM_KIND_CONTROL, TM_KIND_USED, tm_control_kinds},
     {TM_KIND_LOAD, TM_KIND_LOAD_LINK, tm_load_kinds},
     {TM_KIND_MODEL, TM_KIND_TIED_LINK, tm_model_kinds},
     {TM_KIND_MODULES, TM_KIND_MODULE_LINK, tm_module_kinds},

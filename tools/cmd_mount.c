@@ -62,6 +62,7 @@ static int open_sources(mounting *m, tm_req *req)
 {
     tm_session_params params = {
         .threads = m->options.threads,
+        .budget = m->options.budget,
         .log = m->options.log,
         .watch = true,
     };
@@ -233,6 +234,7 @@ const tm_cmd tm_cmd_mount = {
             "  -f                  stay in the foreground\n"
             "  -o OPTS             options, separated by commas:\n"
             "     allow_other      let other users in (see fuse.conf(5))\n"
+            "     budget=SIZE      memory for what was computed (a quarter of all, at most 512M)\n"
             "     fsname=NAME      what mount and df show\n"
             "     log=FILE|syslog  where the log goes, beside .tmorph/log\n"
             "     raw=WAY          how a local file's bytes go: auto, passthrough, mapped, pread,\n"

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/units.h"
+
 void tm_mount_options_init(tm_mount_options *options)
 {
     *options = (tm_mount_options){.timeout_s = 30, .raw = TM_RAW_AUTO};
@@ -39,6 +41,13 @@ static int set_allow_other(tm_mount_options *options, const char *value, tm_req 
 {
     (void)value, (void)req;
     options->allow_other = true;
+    return 0;
+}
+
+static int set_budget(tm_mount_options *options, const char *value, tm_req *req)
+{
+    if (tm_size_parse(value, &options->budget) < 0 || options->budget == 0)
+        return tm_fail(req, EINVAL, "budget=%s: a size such as 512M or 8G is needed", value);
     return 0;
 }
 
@@ -95,6 +104,7 @@ static const struct {
     set_fn *set;
 } known[] = {
     {"allow_other", false, set_allow_other},
+    {"budget", true, set_budget},
     {"exec", false, set_exec},
     {"fsname", true, set_fsname},
     {"log", true, set_log},

@@ -12,6 +12,7 @@ typedef struct tm_mount_options {
     char *log;        /* see tm_log_new(); a path from the root */
     unsigned threads; /* 0: the cores */
     unsigned timeout_s;
+    uint64_t budget; /* bytes; 0: the default */
     tm_raw_way raw;
 } tm_mount_options;
 

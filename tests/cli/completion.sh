@@ -34,7 +34,7 @@ offers "$tmorph " mount umount ls cat info --help --version
 offers "$tmorph m" mount
 offers "$tmorph --v" --version
 offers "$tmorph mount -" -f -o --help
-offers "$tmorph mount -o " allow_other fsname= log= raw= threads= timeout=
+offers "$tmorph mount -o " allow_other budget= fsname= log= raw= threads= timeout=
 offers "$tmorph mount -o t" threads= timeout=
 offers "$tmorph mount -o allow_other,r" allow_other,raw=
 offers "$tmorph mount -o allow_other,raw=p" passthrough pread

@@ -93,7 +93,7 @@ same 'ways of raw=' "$(help_ways)" "$(man_ways)"
 example_of() {
     case $1 in
     raw=) echo raw=auto ;;
-    threads= | timeout=) echo "${1}1" ;;
+    budget= | threads= | timeout=) echo "${1}1" ;;
     *=) echo "${1}x" ;;
     *) echo "$1" ;;
     esac

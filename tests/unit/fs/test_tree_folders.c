@@ -338,8 +338,8 @@ static void what_is_no_command_is_refused_with_words(void **state)
         {"add \t \n", "ctl: 'add': a command and its argument"},
         {"   ", "ctl: '': a command and its argument"},
         {"remove a\nremove b", "ctl: one command a write"},
-        {" add x=/tmp", "ctl: no command ''; there are add, remove, reload"},
-        {"frob x", "ctl: no command 'frob'; there are add, remove, reload"},
+        {" add x=/tmp", "ctl: no command ''; there are add, remove, reload, budget, drop"},
+        {"frob x", "ctl: no command 'frob'; there are add, remove, reload, budget, drop"},
         {"add x", "ctl: add takes NAME=SOURCE"},
         {"add x=relative", "ctl: add x: give the source's absolute path"},
         {"add a/b=/tmp", "'a/b' cannot be a name in the mount"},
@@ -348,6 +348,10 @@ static void what_is_no_command_is_refused_with_words(void **state)
         {"remove nothing", "'nothing' is not mounted"},
         {"reload nothing", "'nothing' is not mounted"},
         {"remove run/pipeline", "'run/pipeline' is not mounted"},
+        {"drop nothing", "'nothing' is not mounted"},
+        {"budget", "ctl: 'budget': a command and its argument"},
+        {"budget 0", "ctl: budget 0: a size such as 512M or 8G is needed"},
+        {"budget much", "ctl: budget much: a size such as 512M or 8G is needed"},
     };
     tm_req req;
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
@@ -426,7 +430,9 @@ static void failures_are_lines_of_the_log(void **state)
     assert_non_null(strstr(text, "words about a read (EBADMSG)"));
     free(text);
     assert_true(find(".tmorph/log").live);
-    expect_names(".tmorph", "version\nlog\nctl\ntransport.tsv\n");
+    expect_names(".tmorph",
+                 "version\nlog\nctl\ntransport.tsv\nlanes.tsv\nresidency.tsv\nresidency\n");
+    expect_names(".tmorph/residency", "budget\nused\n");
 }
 
 int main(void)

@@ -155,6 +155,9 @@ static const char *const files[] = {
     "load/x/model.safetensors",
     ".tmorph/log",
     ".tmorph/transport.tsv",
+    ".tmorph/lanes.tsv",
+    ".tmorph/residency.tsv",
+    ".tmorph/residency/used",
 };
 static const char *const folders[] = {"",
                                       "models",
