@@ -11,9 +11,7 @@
 #ifndef TM_COMPUTE_EXACT_SUM_H
 #define TM_COMPUTE_EXACT_SUM_H
 
-#include "core/base.h"
-
-__extension__ typedef unsigned __int128 tm_u128;
+#include "compute/wide.h"
 
 enum {
     TM_EXACT_WORDS = 68,

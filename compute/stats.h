@@ -22,9 +22,10 @@ enum {
 
 /* What a histogram of bins does not tell; only for types wider than 16 bits. */
 typedef struct tm_stats_wide {
-    uint64_t zero, neg_zero, subnormal; /* zero counts both signs */
-    double min, max;                    /* of finite values; inf, -inf for none. 0 is +0 */
-    tm_sums sums;                       /* integers: of the integers, not of their doubles */
+    uint64_t zero, neg_zero; /* zero counts both signs */
+    uint64_t subnormal;      /* of F64; those of F32 follow from the histogram */
+    double min, max;         /* of finite values; inf, -inf for none. 0 is +0 */
+    tm_sums sums;            /* integers: of the integers, not of their doubles */
 } tm_stats_wide;
 
 typedef struct tm_stats {
@@ -77,14 +78,16 @@ extern const unsigned tm_stats_quantile_permille[TM_STATS_QUANTILES];
 void tm_stats_summarize(const tm_stats *stats, tm_stats_summary *ret);
 
 /*
- * A histogram for people: how many finite values lie in each of 4096 intervals of sign, exponent
- * and 3 mantissa bits of the value cut to f32, in order of value. lo <= |value| < hi in magnitude.
+ * A histogram for people: how many elements lie in each of 4096 intervals of sign, exponent and 3
+ * mantissa bits of the value cut to f32, in order of value. The bound farther from 0 is outside.
+ * The intervals of the greatest exponent: first (lo and hi the same infinity) the infinities, then,
+ * with bounds that are NaN, NaNs.
  */
 enum {
     TM_STATS_ROWS = 4096
 };
 typedef struct tm_stats_row {
-    double lo, hi; /* lo < hi; the open end is the one farther from 0 */
+    double lo, hi;
     uint64_t count;
 } tm_stats_row;
 

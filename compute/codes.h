@@ -1,0 +1,37 @@
+/*
+ * The codes by which a histogram counts: which there are, their values, their order.
+ *
+ * A type of 16 bits or fewer has its bit patterns (BOOL: 0, 1). A wider type has 65,536 bins: the
+ * top 16 bits of the value cut to f32, so a code is the bf16 at the bin's end that is nearer to 0.
+ */
+#ifndef TM_COMPUTE_CODES_H
+#define TM_COMPUTE_CODES_H
+
+#include "core/dtype.h"
+
+enum {
+    TM_CODES_MAX = 65536,
+    TM_CODE_INF = 0x7f80, /* of wider types */
+    TM_CODE_NEG_INF = 0xff80
+};
+
+/* How many codes; 0 for types without values (F6, C64). */
+size_t tm_codes_count(tm_dtype dtype);
+
+/* True where codes are bins, not bit patterns. */
+bool tm_codes_are_bins(tm_dtype dtype);
+
+/* The RANK-th code (0 ...) in order of value; NaNs lie at one or both ends, -0 is before +0. */
+size_t tm_codes_ranked(tm_dtype dtype, size_t rank);
+
+/* The value of CODE; of a bin: its end nearer to 0. */
+float tm_code_value(tm_dtype dtype, size_t code);
+
+/* The smallest normal magnitude; 0 for types that have no subnormals. */
+double tm_codes_smallest_normal(tm_dtype dtype);
+
+/* The bins of wide values. */
+unsigned tm_code_of_f64(double value);
+unsigned tm_code_of_integer(bool negative, uint64_t magnitude);
+
+#endif

@@ -1,0 +1,78 @@
+/* The scalar strips: the specification that every SIMD level must equal bit for bit. */
+#include "compute/scan_kernels.h"
+
+#include <math.h>
+
+typedef struct lanes {
+    double sum[TM_STRIP_SIDE], sumsq[TM_STRIP_SIDE];
+    double min, max;
+} lanes;
+
+/* Halves the lanes until one is left: lane i += lane i + 8, then + 4, + 2, + 1. */
+static double fold(double lane[TM_STRIP_SIDE])
+{
+    for (size_t half = TM_STRIP_SIDE / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+static void add_value(lanes *all, size_t c, double value)
+{
+    all->sum[c] += value;
+    all->sumsq[c] += value * value;
+    all->min = value < all->min ? value : all->min;
+    all->max = value > all->max ? value : all->max;
+}
+
+static void finish(lanes *all, tm_strip *ret)
+{
+    ret->sum = fold(all->sum);
+    ret->sumsq = fold(all->sumsq);
+    ret->min = all->min;
+    ret->max = all->max;
+}
+
+/* Defines a strip of T; BITS is the unsigned type of its size. */
+#define STRIP(name, T, BITS, exponent_mask)                                                        \
+    void name(const T *src, size_t rows, tm_strip *ret)                                            \
+    {                                                                                              \
+        lanes all = {.min = INFINITY, .max = -INFINITY};                                           \
+        for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
+            unsigned nonzero = 0, negative = 0, finite = 0, infinite = 0;                          \
+            for (size_t c = 0; c < TM_STRIP_SIDE; c++) {                                           \
+                BITS bits;                                                                         \
+                memcpy(&bits, &src[c], sizeof(bits));                                              \
+                BITS magnitude = bits & ~((BITS)1 << (8 * sizeof(BITS) - 1));                      \
+                nonzero |= (unsigned)(magnitude != 0) << c;                                        \
+                negative |= (unsigned)(bits != magnitude) << c;                                    \
+                finite |= (unsigned)(magnitude < (exponent_mask)) << c;                            \
+                infinite |= (unsigned)(magnitude == (exponent_mask)) << c;                         \
+                if (magnitude < (exponent_mask))                                                   \
+                    add_value(&all, c, (double)src[c]);                                            \
+            }                                                                                      \
+            ret->nonzero[r] = (uint16_t)nonzero;                                                   \
+            ret->negative[r] = (uint16_t)negative;                                                 \
+            ret->finite[r] = (uint16_t)finite;                                                     \
+            ret->infinite[r] = (uint16_t)infinite;                                                 \
+        }                                                                                          \
+        finish(&all, ret);                                                                         \
+    }
+
+STRIP(tm_strip_f32_scalar, float, uint32_t, 0x7f800000u)
+STRIP(tm_strip_f64_scalar, double, uint64_t, 0x7ff0000000000000u)
+
+static const tm_scan_kernels scalar_table = {tm_strip_f32_scalar, tm_strip_f64_scalar};
+
+const tm_scan_kernels *tm_scan_kernels_get(tm_cpu_level level)
+{
+    assert(tm_cpu_has(level));
+    const tm_scan_kernels *table = NULL;
+    if (level == TM_CPU_AVX2)
+        table = tm_scan_kernels_avx2();
+    else if (level == TM_CPU_AVX512)
+        table = tm_scan_kernels_avx512();
+    else if (level == TM_CPU_NEON)
+        table = tm_scan_kernels_neon();
+    return table ? table : &scalar_table;
+}

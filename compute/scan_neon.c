@@ -1,0 +1,109 @@
+/* The f32 strip with NEON: 16 columns are four vectors of values and eight of sums. */
+#include "compute/scan_kernels.h"
+
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+#include <math.h>
+
+enum {
+    QUADS = 4, /* vectors of four columns */
+    ALL_LANES = 0xffff
+};
+
+typedef struct quads {
+    uint32x4_t of[QUADS];
+} quads;
+
+/* A bit for each lane whose word in M is all ones. */
+static inline unsigned mask_of(const quads *m)
+{
+    static const uint32_t weights[TM_STRIP_SIDE] = {1,   2,   4,    8,    16,   32,   64,    128,
+                                                    256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+    uint32x4_t bits = vandq_u32(m->of[0], vld1q_u32(weights));
+    for (int q = 1; q < QUADS; q++)
+        bits = vorrq_u32(bits, vandq_u32(m->of[q], vld1q_u32(weights + 4 * q)));
+    return vaddvq_u32(bits);
+}
+
+static inline double fold(const float64x2_t sum[2 * QUADS])
+{
+    float64x2_t a = vaddq_f64(vaddq_f64(sum[0], sum[4]), vaddq_f64(sum[2], sum[6]));
+    float64x2_t b = vaddq_f64(vaddq_f64(sum[1], sum[5]), vaddq_f64(sum[3], sum[7]));
+    float64x2_t two = vaddq_f64(a, b);
+    return vgetq_lane_f64(two, 0) + vgetq_lane_f64(two, 1);
+}
+
+static inline void add_lanes(float64x2_t sum[2], float64x2_t sumsq[2], float32x4_t v)
+{
+    float64x2_t low = vcvt_f64_f32(vget_low_f32(v)), high = vcvt_high_f64_f32(v);
+    sum[0] = vaddq_f64(sum[0], low);
+    sum[1] = vaddq_f64(sum[1], high);
+    sumsq[0] = vaddq_f64(sumsq[0], vmulq_f64(low, low));
+    sumsq[1] = vaddq_f64(sumsq[1], vmulq_f64(high, high));
+}
+
+/* The masks of row R; returns that of the finite lanes, which is also left in OK as words. */
+static inline unsigned put_masks(const float32x4_t v[QUADS], size_t r, tm_strip *ret, quads *ok)
+{
+    const float32x4_t inf = vdupq_n_f32(INFINITY);
+    quads zero, negative, infinite;
+    for (int q = 0; q < QUADS; q++) {
+        zero.of[q] = vceqzq_f32(v[q]);
+        negative.of[q] = vcltzq_s32(vreinterpretq_s32_f32(v[q]));
+        ok->of[q] = vcaltq_f32(v[q], inf);
+    }
+    unsigned finite = mask_of(ok);
+    ret->nonzero[r] = (uint16_t)~mask_of(&zero);
+    ret->negative[r] = (uint16_t)mask_of(&negative);
+    ret->finite[r] = (uint16_t)finite;
+    ret->infinite[r] = 0;
+    if (finite == ALL_LANES)
+        return finite;
+    for (int q = 0; q < QUADS; q++)
+        infinite.of[q] = vceqq_f32(vabsq_f32(v[q]), inf);
+    ret->infinite[r] = (uint16_t)mask_of(&infinite);
+    return finite;
+}
+
+static void strip_f32(const float *src, size_t rows, tm_strip *ret)
+{
+    const float32x4_t inf = vdupq_n_f32(INFINITY), neg_inf = vdupq_n_f32(-INFINITY);
+    float64x2_t sum[2 * QUADS], sumsq[2 * QUADS];
+    for (int i = 0; i < 2 * QUADS; i++)
+        sum[i] = sumsq[i] = vdupq_n_f64(0);
+    float32x4_t min = inf, max = neg_inf;
+    for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {
+        float32x4_t v[QUADS];
+        quads ok;
+        for (int q = 0; q < QUADS; q++)
+            v[q] = vld1q_f32(src + 4 * q);
+        bool is_finite = put_masks(v, r, ret, &ok) == ALL_LANES;
+        for (int q = 0; q < QUADS; q++) {
+            min = vminq_f32(min, is_finite ? v[q] : vbslq_f32(ok.of[q], v[q], inf));
+            max = vmaxq_f32(max, is_finite ? v[q] : vbslq_f32(ok.of[q], v[q], neg_inf));
+            float32x4_t kept = vbslq_f32(ok.of[q], v[q], vdupq_n_f32(0));
+            add_lanes(sum + 2 * q, sumsq + 2 * q, kept);
+        }
+    }
+    ret->sum = fold(sum);
+    ret->sumsq = fold(sumsq);
+    ret->min = (double)vminvq_f32(min);
+    ret->max = (double)vmaxvq_f32(max);
+}
+
+static const tm_scan_kernels table = {strip_f32, tm_strip_f64_scalar};
+
+const tm_scan_kernels *tm_scan_kernels_neon(void)
+{
+    return &table;
+}
+
+#else
+
+const tm_scan_kernels *tm_scan_kernels_neon(void)
+{
+    return NULL;
+}
+
+#endif
