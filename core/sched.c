@@ -64,6 +64,7 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned workers = params->workers ? params->workers : cores > 0 ? (unsigned)cores : 1;
     unsigned io = params->io ? params->io : IO_THREADS;
+    sched->worker_count = workers;
     tm_pool_params pools[] = {
         {.name = "tm-worker", .threads = workers},
         {.name = "tm-io",

@@ -28,6 +28,7 @@ typedef struct tm_sched_params {
 
 struct tm_sched {
     tm_pool *workers, *io, *openers;
+    unsigned worker_count;
     pthread_mutex_t lock; /* guards what follows; held while a timer expires */
     pthread_cond_t wake;
     pthread_t clock;
