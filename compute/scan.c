@@ -30,7 +30,7 @@ typedef struct tile_job {
     const tm_scan_out *out;
     size_t col, cols; /* of the block */
     size_t row, rows; /* of the piece at hand */
-    tm_tile tile;
+    tm_tile_record tile;
 } tile_job;
 
 tm_scan *tm_scan_new(tm_cpu_level level)
@@ -243,7 +243,7 @@ static void offer_absmax(tm_scan *scan, const tile_job *job)
 
 static void add_tile(tm_scan *scan, tile_job *job)
 {
-    job->tile = (tm_tile){.min = INFINITY, .max = -INFINITY};
+    job->tile = (tm_tile_record){.min = INFINITY, .max = -INFINITY};
     memset(&scan->sums, 0, sizeof(scan->sums));
     scan->absmax = -1;
     for (job->row = 0; job->row < job->block->rows; job->row += TM_SCAN_CELL) {

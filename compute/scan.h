@@ -26,13 +26,13 @@ enum {
  * each cell of level 4 adds its lanes as compute/lod.h says, cells add by quadrants. A product may
  * overflow to infinity for f64 alone.
  */
-typedef struct tm_tile {
+typedef struct tm_tile_record {
     uint32_t finite, nan, pos_inf, neg_inf, zero;
     uint32_t absmax_at;          /* row * 256 + column in the tile, the first in that order */
     double min, max, sum, sumsq; /* of finite values; min inf, max -inf for none. 0 is +0 */
     uint64_t reserved;           /* 0 */
-} tm_tile;
-static_assert(sizeof(tm_tile) == 64, "a record of a file");
+} tm_tile_record;
+static_assert(sizeof(tm_tile_record) == 64, "a record of a file");
 
 typedef struct tm_scan_block {
     const void *src;    /* packed elements of the statistics' dtype, any alignment */
@@ -45,10 +45,10 @@ typedef struct tm_scan_block {
 
 /* Where a block's results go: all but bits are overwritten. Each may be NULL. */
 typedef struct tm_scan_out {
-    tm_tile *tiles;     /* [ceil(cols / 256)] */
-    tm_lod_cell *cells; /* [ceil(rows / 16)][ceil(cols / 16)] of level 4 */
-    uint64_t *row_bits; /* [4]: bit r is set where row r has a value that is not zero, as NaN */
-    uint64_t *col_bits; /* [ceil(cols / 64)]: the same of columns; the caller clears both */
+    tm_tile_record *tiles; /* [ceil(cols / 256)] */
+    tm_lod_cell *cells;    /* [ceil(rows / 16)][ceil(cols / 16)] of level 4 */
+    uint64_t *row_bits;    /* [4]: bit r is set where row r has a value that is not zero, as NaN */
+    uint64_t *col_bits;    /* [ceil(cols / 64)]: the same of columns; the caller clears both */
 } tm_scan_out;
 
 /* Scratch of one thread, about 1.2 MiB. NULL: no memory. LEVEL is one that tm_cpu_has(). */

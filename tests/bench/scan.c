@@ -42,7 +42,7 @@ typedef struct bench {
     tm_stage stage;
     tm_tally tally;
     tm_stats stats;
-    tm_tile tiles[COLS / TM_TILE_SIDE];
+    tm_tile_record tiles[COLS / TM_TILE_SIDE];
     tm_lod_cell cells[2][TM_TILE_CELLS * COLS / TM_SCAN_CELL];
     uint64_t row_bits[4], col_bits[COLS / 64];
     uint64_t sink;

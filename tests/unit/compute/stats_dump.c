@@ -57,7 +57,7 @@ static tm_scan_block block_at(const plane *p, uint64_t row, uint64_t col, uint64
                            .row_elems = p->cols};
 }
 
-static void print_tiles(uint64_t row, uint64_t col, const tm_tile *tiles, size_t n)
+static void print_tiles(uint64_t row, uint64_t col, const tm_tile_record *tiles, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         printf("tile %" PRIu64 " %" PRIu64 " %u %u %u %u %u %u %a %a %a %a\n", row,
@@ -74,7 +74,7 @@ enum {
 static void scan_block(plane *p, uint64_t row, uint64_t col, size_t which)
 {
     tm_scan_block block = block_at(p, row, col, BLOCK_COLS);
-    tm_tile tiles[BLOCK_COLS / TM_TILE_SIDE];
+    tm_tile_record tiles[BLOCK_COLS / TM_TILE_SIDE];
     tm_lod_cell cells[TM_TILE_CELLS * BLOCK_COLS / TM_SCAN_CELL];
     uint64_t row_bits[4] = {0};
     tm_scan_out out = {tiles, cells, row_bits, p->col_bits + col / 64};

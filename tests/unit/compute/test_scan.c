@@ -16,7 +16,7 @@ enum {
 
 /* All that a block gives. */
 typedef struct results {
-    tm_tile tiles[4];
+    tm_tile_record tiles[4];
     tm_lod_cell cells[16 * ((COLS_MAX + 15) / 16)];
     uint64_t row_bits[4], col_bits[(COLS_MAX + 63) / 64];
     tm_stats stats;
@@ -273,7 +273,7 @@ static void a_scan_of_nothing_finite_has_no_bounds(void **state)
         values[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
     tm_scan_block block = {values, 0, 20, 2, 20, 0, 20};
     scan_into(&got, tm_cpu_best(), TM_F32, &block);
-    const tm_tile *tile = &got.tiles[0];
+    const tm_tile_record *tile = &got.tiles[0];
     assert_int_equal(tile->nan, 14);
     assert_int_equal(tile->pos_inf, 13);
     assert_int_equal(tile->neg_inf, 13);
