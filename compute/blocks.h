@@ -9,7 +9,7 @@
 #ifndef TM_COMPUTE_BLOCKS_H
 #define TM_COMPUTE_BLOCKS_H
 
-#include "compute/planes.h"
+#include "core/planes.h"
 
 enum {
     TM_BLOCK_BYTES = 4 << 20, /* about the most that one is */

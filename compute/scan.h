@@ -11,7 +11,7 @@
 #define TM_COMPUTE_SCAN_H
 
 #include "compute/lod.h"
-#include "compute/stats.h"
+#include "core/stats.h"
 #include "core/cpu.h"
 
 enum {

@@ -2,7 +2,7 @@
  */
 #include "compute/tally.h"
 
-#include "compute/codes.h"
+#include "core/codes.h"
 
 enum {
     FRACTION_BITS = 23,

@@ -7,7 +7,7 @@
 #ifndef TM_COMPUTE_TALLY_H
 #define TM_COMPUTE_TALLY_H
 
-#include "compute/stats.h"
+#include "core/stats.h"
 
 enum {
     TM_TALLY_REPLICAS = 4,

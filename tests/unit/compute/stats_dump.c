@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "compute/axis_stats.h"
-#include "compute/planes.h"
+#include "core/planes.h"
 #include "compute/scan.h"
 
 typedef struct plane {

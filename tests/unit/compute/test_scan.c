@@ -6,7 +6,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "compute/planes.h"
+#include "core/planes.h"
 
 enum {
     ROWS_MAX = 256,

@@ -1,12 +1,12 @@
 /* Statistics as values: merging, what a summary says of small cases, bins and quantiles. */
-#include "compute/stats.h"
+#include "core/stats.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "compute/codes.h"
+#include "core/codes.h"
 #include "compute/scan.h"
 
 /* Statistics of N packed elements, as one row. */

@@ -105,7 +105,7 @@ static tm_tensor *floats(const uint64_t *dims, size_t rank, unsigned sparse, flo
     uint64_t n = 1, seed = 9;
     for (size_t i = 0; i < rank; i++)
         n *= dims[i];
-    float *values = malloc((n ? n : 1) * sizeof(*values));
+    float *values = tm_new_array(n, sizeof(*values));
     assert_non_null(values);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t random = next_random(&seed);

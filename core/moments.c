@@ -1,5 +1,5 @@
 /* Moments by integers: n Q - S^2 has no cancellation when it is exact. */
-#include "compute/moments.h"
+#include "core/moments.h"
 
 #include <math.h>
 

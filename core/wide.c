@@ -1,5 +1,5 @@
 /* Arithmetic of many words, and its rounding to doubles. */
-#include "compute/wide.h"
+#include "core/wide.h"
 
 #include <math.h>
 

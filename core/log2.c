@@ -1,5 +1,5 @@
 /* log2 by the series of the area tangent: ln(f) = 2 (s + s^3/3 + s^5/5 + …), s = (f-1)/(f+1). */
-#include "compute/log2.h"
+#include "core/log2.h"
 
 enum {
     TERMS = 11 /* |s| <= 3 - 2 sqrt(2): the first term left out is below 2^-60 */

@@ -1,5 +1,5 @@
 /* Exact sums as wide integers: add with carry, round once, store without what says nothing. */
-#include "compute/exact_sum.h"
+#include "core/exact_sum.h"
 
 enum {
     STORE_HEAD_BYTES = 8

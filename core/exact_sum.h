@@ -8,10 +8,10 @@
  * 2^64 times the greatest is below 2^2112. Overflow is impossible; addition is exact, so it is
  * commutative and associative. A sum of zeros is all zeros.
  */
-#ifndef TM_COMPUTE_EXACT_SUM_H
-#define TM_COMPUTE_EXACT_SUM_H
+#ifndef TM_CORE_EXACT_SUM_H
+#define TM_CORE_EXACT_SUM_H
 
-#include "compute/wide.h"
+#include "core/wide.h"
 
 enum {
     TM_EXACT_WORDS = 68,

@@ -1,5 +1,5 @@
 /* Codes as the rows of one table: how many bits, and how their order follows from the bits. */
-#include "compute/codes.h"
+#include "core/codes.h"
 
 #include "core/convert.h"
 

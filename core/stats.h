@@ -10,10 +10,10 @@
  * Merging adds integers and compares: the same bytes in any order, on any number of threads.
  * A tm_stats belongs to one thread at a time.
  */
-#ifndef TM_COMPUTE_STATS_H
-#define TM_COMPUTE_STATS_H
+#ifndef TM_CORE_STATS_H
+#define TM_CORE_STATS_H
 
-#include "compute/moments.h"
+#include "core/moments.h"
 #include "core/dtype.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* Planes of a shape, and how many levels of detail a plane has. */
-#include "compute/planes.h"
+#include "core/planes.h"
 
 enum {
     PICTURE_SIDE_MIN = 32 /* two last dimensions of at least this are a matrix, not a kernel */

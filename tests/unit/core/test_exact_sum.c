@@ -1,5 +1,5 @@
 /* Sums that lose nothing: against values that can be told, in any order, and as bytes. */
-#include "compute/exact_sum.h"
+#include "core/exact_sum.h"
 
 #include <math.h>
 #include <stdarg.h>

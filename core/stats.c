@@ -1,9 +1,9 @@
 /* The accumulator: memory by type, merging, and the sums that a histogram adds up to. */
-#include "compute/stats.h"
+#include "core/stats.h"
 
 #include <math.h>
 
-#include "compute/codes.h"
+#include "core/codes.h"
 
 static void clear_values(tm_stats *stats)
 {

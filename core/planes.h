@@ -10,8 +10,8 @@
  * Planes lie one after another, each row-major: element (p, r, c) has the flat index
  * (p * rows + r) * cols + c.
  */
-#ifndef TM_COMPUTE_PLANES_H
-#define TM_COMPUTE_PLANES_H
+#ifndef TM_CORE_PLANES_H
+#define TM_CORE_PLANES_H
 
 #include "core/base.h"
 

@@ -1,9 +1,9 @@
 /* What statistics say: every number of stats.json, walked from the histogram in order of value. */
 #include <math.h>
 
-#include "compute/codes.h"
-#include "compute/log2.h"
-#include "compute/stats.h"
+#include "core/codes.h"
+#include "core/log2.h"
+#include "core/stats.h"
 
 enum {
     PERMILLE = 1000

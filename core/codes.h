@@ -4,8 +4,8 @@
  * A type of 16 bits or fewer has its bit patterns (BOOL: 0, 1). A wider type has 65,536 bins: the
  * top 16 bits of the value cut to f32, so a code is the bf16 at the bin's end that is nearer to 0.
  */
-#ifndef TM_COMPUTE_CODES_H
-#define TM_COMPUTE_CODES_H
+#ifndef TM_CORE_CODES_H
+#define TM_CORE_CODES_H
 
 #include "core/dtype.h"
 

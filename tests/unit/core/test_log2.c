@@ -1,5 +1,5 @@
 /* Our logarithm: exact at powers of two, near libm's elsewhere, the same bits for ever. */
-#include "compute/log2.h"
+#include "core/log2.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* A logarithm of our own: libm's differs by CPU and release, and entropies are bytes of a file. */
-#ifndef TM_COMPUTE_LOG2_H
-#define TM_COMPUTE_LOG2_H
+#ifndef TM_CORE_LOG2_H
+#define TM_CORE_LOG2_H
 
 #include "core/base.h"
 

@@ -1,6 +1,6 @@
 /* Integers of many 64-bit words, least significant first: what exact sums and moments need. */
-#ifndef TM_COMPUTE_WIDE_H
-#define TM_COMPUTE_WIDE_H
+#ifndef TM_CORE_WIDE_H
+#define TM_CORE_WIDE_H
 
 #include "core/base.h"
 

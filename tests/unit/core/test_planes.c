@@ -1,5 +1,5 @@
 /* Planes of shapes of every rank, and the sizes of their levels. */
-#include "compute/planes.h"
+#include "core/planes.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* Mean, variance and norms from exact sums: each is rounded once (std and l2: twice). */
-#ifndef TM_COMPUTE_MOMENTS_H
-#define TM_COMPUTE_MOMENTS_H
+#ifndef TM_CORE_MOMENTS_H
+#define TM_CORE_MOMENTS_H
 
-#include "compute/exact_sum.h"
+#include "core/exact_sum.h"
 
 /* What a set of finite values adds up to. Merging is adding. */
 typedef struct tm_sums {
