@@ -92,5 +92,7 @@ typedef struct tm_stats_row {
 } tm_stats_row;
 
 void tm_stats_rows(const tm_stats *stats, tm_stats_row ret[TM_STATS_ROWS]);
+/* Row ROW without a count. */
+tm_stats_row tm_stats_row_bounds(uint32_t row);
 
 #endif

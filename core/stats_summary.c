@@ -203,17 +203,22 @@ static void count_row(void *data, const code *c)
     rows[row_of(c->value)].count += c->count;
 }
 
+tm_stats_row tm_stats_row_bounds(uint32_t row)
+{
+    assert(row < TM_STATS_ROWS);
+    bool negative = row < ROW_HALF;
+    uint32_t magnitude = negative ? ROW_HALF - 1 - row : row - ROW_HALF;
+    double near = (double)f32_of_bits(magnitude << ROW_SHIFT), far;
+    if (magnitude < ROW_INF)
+        far = magnitude + 1 < ROW_INF ? (double)f32_of_bits((magnitude + 1) << ROW_SHIFT) : 0x1p128;
+    else
+        far = near; /* an infinity, then NaN */
+    return negative ? (tm_stats_row){-far, -near, 0} : (tm_stats_row){near, far, 0};
+}
+
 void tm_stats_rows(const tm_stats *stats, tm_stats_row ret[TM_STATS_ROWS])
 {
-    for (uint32_t magnitude = 0; magnitude < ROW_HALF; magnitude++) {
-        double near = (double)f32_of_bits(magnitude << ROW_SHIFT), far;
-        if (magnitude < ROW_INF)
-            far = magnitude + 1 < ROW_INF ? (double)f32_of_bits((magnitude + 1) << ROW_SHIFT)
-                                          : 0x1p128;
-        else
-            far = near; /* an infinity, then NaN */
-        ret[ROW_HALF + magnitude] = (tm_stats_row){near, far, 0};
-        ret[ROW_HALF - 1 - magnitude] = (tm_stats_row){-far, -near, 0};
-    }
+    for (uint32_t row = 0; row < TM_STATS_ROWS; row++)
+        ret[row] = tm_stats_row_bounds(row);
     each_code(stats, count_row, ret);
 }

@@ -10,6 +10,7 @@
 #include "formats/view_npy.h"
 #include "fs/fs.h"
 #include "fs/intern.h"
+#include "fs/tensor_node.h"
 
 static int out_of_memory(tm_req *req)
 {
@@ -18,48 +19,23 @@ static int out_of_memory(tm_req *req)
 
 /* ---- What the folder shows ---- */
 
-static const tm_model *model_of(const tm_node *node)
-{
-    assert(node->mounted && node->mounted->model);
-    return node->mounted->model;
-}
-
-static const tm_tensor_row *row_of(const tm_node *node)
-{
-    assert(node->item < model_of(node)->table.count);
-    return &model_of(node)->table.rows[node->item];
-}
-
-/* Of an expert, the dimensions without the axis of experts. */
-static const uint64_t *dims_of(const tm_node *node, size_t *ret_rank)
-{
-    const tm_tensor_row *row = row_of(node);
-    assert(node->sub == 0 || row->rank > 0);
-    *ret_rank = row->rank - (node->sub > 0);
-    return tm_row_dims(&model_of(node)->table, row) + (node->sub > 0);
-}
-
-static int values_of(const tm_node *node, tm_req *req, tm_tensor **ret)
-{
-    TM_AUTO(tm_tensor_unrefp) tm_tensor *whole = NULL;
-    TM_TRY(tm_model_values(model_of(node), node->item, req, &whole));
-    if (node->sub == 0) {
-        *ret = TM_STEAL(whole);
-        return 0;
-    }
-    return tm_tensor_take_new(whole, 0, node->sub - 1, ret) < 0 ? out_of_memory(req) : 0;
-}
-
 static const struct {
     const char *name;
     tm_kind kind;
     bool listed;
 } entries[] = {
-    {"name", TM_KIND_NAME, true},        {"dtype", TM_KIND_DTYPE, true},
-    {"shape", TM_KIND_SHAPE, true},      {"data.npy", TM_KIND_DATA, true},
-    {"raw", TM_KIND_RAW, false},         {"at", TM_KIND_AT_DIR, false},
-    {"rows", TM_KIND_ROWS_DIR, false},   {"cols", TM_KIND_COLS_DIR, false},
+    {"name", TM_KIND_NAME, true},
+    {"dtype", TM_KIND_DTYPE, true},
+    {"shape", TM_KIND_SHAPE, true},
+    {"data.npy", TM_KIND_DATA, true},
+    {"stats.json", TM_KIND_STATS_JSON, true},
+    {"hist.tsv", TM_KIND_HIST_TSV, true},
+    {"raw", TM_KIND_RAW, false},
+    {"at", TM_KIND_AT_DIR, false},
+    {"rows", TM_KIND_ROWS_DIR, false},
+    {"cols", TM_KIND_COLS_DIR, false},
     {"slice", TM_KIND_SLICE_DIR, false},
+    {"stats", TM_KIND_STATS_DIR, false},
 };
 
 static bool needs_values(tm_kind kind)
@@ -75,7 +51,7 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
         if (strcmp(name, entries[i].name) != 0)
             continue;
         if (needs_values(entries[i].kind))
-            TM_TRY(tm_model_check_values(model_of(node), node->item, req));
+            TM_TRY(tm_model_check_values(node->mounted->model, node->item, req));
         *ret = tm_node_child(node, entries[i].kind, node->item, node->sub);
         return 0;
     }
@@ -85,7 +61,7 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
 static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
-    bool has_values = tm_model_check_values(model_of(node), node->item, NULL) == 0;
+    bool has_values = tm_model_check_values(node->mounted->model, node->item, NULL) == 0;
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, node->sub);
         if (!entries[i].listed || (needs_values(entries[i].kind) && !has_values))
@@ -100,15 +76,15 @@ static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 
 static void render(const tm_node *node, tm_text *text)
 {
-    const tm_tensor_table *table = &model_of(node)->table;
-    const tm_tensor_row *row = row_of(node);
+    const tm_tensor_table *table = &node->mounted->model->table;
+    const tm_tensor_row *row = tm_tensor_node_row(node);
     if (node->kind == TM_KIND_NAME) {
         tm_text_append(text, tm_row_name(table, row), row->name_len);
     } else if (node->kind == TM_KIND_DTYPE) {
         tm_text_puts(text, tm_dtype_get(row->dtype)->name);
     } else {
         size_t rank;
-        const uint64_t *dims = dims_of(node, &rank);
+        const uint64_t *dims = tm_tensor_node_dims(node, &rank);
         tm_text_puts(text, "[");
         for (size_t i = 0; i < rank; i++)
             tm_text_printf(text, "%s%llu", i ? ", " : "", (unsigned long long)dims[i]);
@@ -150,17 +126,18 @@ static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 static int npy_size(const tm_node *node, const uint64_t *dims, size_t rank, tm_req *req,
                     uint64_t *ret)
 {
-    *ret = tm_view_npy_size(tm_model_values_dtype(model_of(node), node->item), dims, rank);
+    *ret = tm_view_npy_size(tm_model_values_dtype(node->mounted->model, node->item), dims, rank);
     if (*ret)
         return 0;
-    return tm_model_fail(model_of(node), node->item, req, EFBIG, "has values that fit no file");
+    return tm_model_fail(node->mounted->model, node->item, req, EFBIG,
+                         "has values that fit no file");
 }
 
 static int data_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
 {
     (void)fs;
     size_t rank;
-    const uint64_t *dims = dims_of(node, &rank);
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
     return npy_size(node, dims, rank, req, ret);
 }
 
@@ -168,17 +145,17 @@ static int data_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
     (void)fs;
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
-    TM_TRY(values_of(node, req, &values));
+    TM_TRY(tm_tensor_node_values(node, req, &values));
     return tm_view_npy_new(values, ret) < 0 ? out_of_memory(req) : 0;
 }
 
 /* An expert's part of the stored bytes. */
 static int raw_range(const tm_node *node, tm_req *req, uint64_t *ret_off, uint64_t *ret_len)
 {
-    const tm_tensor_row *row = row_of(node);
-    uint64_t experts = node->sub ? tm_row_dims(&model_of(node)->table, row)[0] : 1;
+    const tm_tensor_row *row = tm_tensor_node_row(node);
+    uint64_t experts = node->sub ? tm_row_dims(&node->mounted->model->table, row)[0] : 1;
     if (row->bytes % experts)
-        return tm_model_fail(model_of(node), node->item, req, EOPNOTSUPP,
+        return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
                              "has experts that do not fill whole bytes");
     *ret_len = row->bytes / experts;
     *ret_off = node->sub ? *ret_len * (node->sub - 1) : 0;
@@ -198,35 +175,22 @@ static int raw_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     TM_AUTO(tm_blob_unrefp) tm_blob *whole = NULL;
     uint64_t off = 0, len = 0;
     TM_TRY(raw_range(node, req, &off, &len));
-    TM_TRY(tm_model_raw(model_of(node), node->item, req, &whole));
+    TM_TRY(tm_model_raw(node->mounted->model, node->item, req, &whole));
     return tm_blob_slice_new(whole, off, len, ret) < 0 ? out_of_memory(req) : 0;
 }
 
 /* ---- at/, rows/, cols/, slice/: names that are given freely ---- */
 
-static int intern_child(tm_fs *fs, const tm_node *node, tm_kind kind, const char *text, tm_req *req,
-                        tm_node *ret)
-{
-    tm_node child = tm_node_child(node, kind, node->item, node->sub);
-    child.interned = tm_intern_get(fs->intern, node, kind, text);
-    if (!child.interned) {
-        tm_node_done(&child);
-        return out_of_memory(req);
-    }
-    *ret = child;
-    return 0;
-}
-
 static int at_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
 {
     size_t rank;
-    const uint64_t *dims = dims_of(node, &rank);
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
     uint64_t index;
     TM_TRY(tm_selection_element(name, strlen(name), dims, rank, &index));
-    if (tm_model_values_dtype(model_of(node), node->item) == TM_C64)
-        return tm_model_fail(model_of(node), node->item, req, EOPNOTSUPP,
+    if (tm_model_values_dtype(node->mounted->model, node->item) == TM_C64)
+        return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
                              "is C64, whose values have no text; data.npy has them");
-    return intern_child(fs, node, TM_KIND_AT, name, req, ret);
+    return tm_intern_child(fs, node, TM_KIND_AT, name, req, ret);
 }
 
 static int at_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
@@ -242,7 +206,7 @@ static int at_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
     const char *text = node->interned->text;
     uint64_t index;
-    TM_TRY(values_of(node, req, &values));
+    TM_TRY(tm_tensor_node_values(node, req, &values));
     TM_TRY(tm_selection_element(text, strlen(text), values->dims, values->rank, &index));
     return tm_view_value_new(values, index, ret) < 0 ? out_of_memory(req) : 0;
 }
@@ -268,7 +232,7 @@ static int line_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req 
 {
     TM_AUTO_FREE char *stem = NULL;
     size_t rank;
-    const uint64_t *dims = dims_of(node, &rank);
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
     uint64_t index;
     TM_TRY(stem_of(name, req, &stem));
     if (rank == 0)
@@ -276,14 +240,14 @@ static int line_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req 
     size_t axis = axis_of(node->kind, rank);
     TM_TRY(tm_selection_index(stem, strlen(stem), dims[axis], &index));
     tm_kind kind = node->kind == TM_KIND_ROWS_DIR ? TM_KIND_ROW : TM_KIND_COL;
-    return intern_child(fs, node, kind, stem, req, ret);
+    return tm_intern_child(fs, node, kind, stem, req, ret);
 }
 
 static int line_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
 {
     (void)fs;
     size_t rank;
-    const uint64_t *dims = dims_of(node, &rank);
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
     size_t axis = axis_of(node->kind, rank);
     if (axis == 0)
         return npy_size(node, dims + 1, rank - 1, req, ret);
@@ -297,7 +261,7 @@ static int line_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     TM_AUTO(tm_tensor_unrefp) tm_tensor *line = NULL;
     const char *text = node->interned->text;
     uint64_t index;
-    TM_TRY(values_of(node, req, &values));
+    TM_TRY(tm_tensor_node_values(node, req, &values));
     size_t axis = axis_of(node->kind, values->rank);
     TM_TRY(tm_selection_index(text, strlen(text), values->dims[axis], &index));
     if (tm_tensor_take_new(values, axis, index, &line) < 0 || tm_view_npy_new(line, ret) < 0)
@@ -322,10 +286,10 @@ static int slice_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req
     TM_AUTO_FREE char *stem = NULL;
     TM_AUTO_FREE tm_range *ranges = NULL;
     size_t rank;
-    const uint64_t *dims = dims_of(node, &rank);
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
     TM_TRY(stem_of(name, req, &stem));
     TM_TRY(ranges_of(stem, dims, rank, req, &ranges));
-    return intern_child(fs, node, TM_KIND_SLICE, stem, req, ret);
+    return tm_intern_child(fs, node, TM_KIND_SLICE, stem, req, ret);
 }
 
 static int slice_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
@@ -333,7 +297,7 @@ static int slice_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret
     (void)fs;
     TM_AUTO_FREE tm_range *ranges = NULL;
     size_t rank;
-    const uint64_t *dims = dims_of(node, &rank);
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
     TM_TRY(ranges_of(node->interned->text, dims, rank, req, &ranges));
     TM_AUTO_FREE uint64_t *counts = tm_new_array(rank, sizeof(*counts));
     if (!counts)
@@ -349,7 +313,7 @@ static int slice_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
     TM_AUTO(tm_tensor_unrefp) tm_tensor *box = NULL;
     TM_AUTO_FREE tm_range *ranges = NULL;
-    TM_TRY(values_of(node, req, &values));
+    TM_TRY(tm_tensor_node_values(node, req, &values));
     TM_TRY(ranges_of(node->interned->text, values->dims, values->rank, req, &ranges));
     if (tm_tensor_box_new(values, ranges, &box) < 0 || tm_view_npy_new(box, ret) < 0)
         return out_of_memory(req);
@@ -373,6 +337,9 @@ const tm_kind_ops tm_tensor_kinds[] = {
     {FOLDER, .lookup = line_lookup}, /* rows */
     {FOLDER, .lookup = line_lookup}, /* cols */
     {FOLDER, .lookup = slice_lookup},
+};
+
+const tm_kind_ops tm_view_kinds[] = {
     {FILE_MODE, ONE, .size = at_size, .open = at_open},
     {FILE_MODE, SELECTION, .size = line_size, .open = line_open}, /* row */
     {FILE_MODE, SELECTION, .size = line_size, .open = line_open}, /* col */

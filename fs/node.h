@@ -76,11 +76,17 @@ typedef enum tm_kind {
     TM_KIND_ROWS_DIR,
     TM_KIND_COLS_DIR,
     TM_KIND_SLICE_DIR,
+    /* dir_stats.c: like those */
+    TM_KIND_STATS_JSON,
+    TM_KIND_HIST_TSV,
+    TM_KIND_STATS_DIR,
     /* dir_tensor.c, interned */
     TM_KIND_AT,
     TM_KIND_ROW,
     TM_KIND_COL,
     TM_KIND_SLICE,
+    /* dir_stats.c, interned */
+    TM_KIND_STAT,
     TM_KIND_COUNT
 } tm_kind;
 
@@ -140,6 +146,7 @@ typedef struct tm_kind_ops {
 
 /* The rows of the kinds of each file, gathered by tree.c. */
 extern const tm_kind_ops tm_root_kinds[], tm_control_kinds[], tm_load_kinds[], tm_model_kinds[],
-    tm_module_kinds[], tm_layer_kinds[], tm_tensor_kinds[];
+    tm_module_kinds[], tm_layer_kinds[], tm_tensor_kinds[], tm_view_kinds[], tm_stats_kinds[],
+    tm_stat_kind[];
 
 #endif

@@ -21,7 +21,7 @@ static_assert(TM_KIND_COUNT <= 1 << KIND_BITS, "a kind must fit its bits");
 
 static bool is_interned(tm_kind kind)
 {
-    return kind >= TM_KIND_AT && kind <= TM_KIND_SLICE;
+    return kind >= TM_KIND_AT && kind <= TM_KIND_STAT;
 }
 
 static uint64_t make_ino(uint32_t serial, tm_kind kind, uint64_t rest)
@@ -118,7 +118,10 @@ static const kind_range ranges[] = {
     {TM_KIND_MODEL, TM_KIND_TIED_LINK, tm_model_kinds},
     {TM_KIND_MODULES, TM_KIND_MODULE_LINK, tm_module_kinds},
     {TM_KIND_LAYERS, TM_KIND_EXPERT_ALIAS, tm_layer_kinds},
-    {TM_KIND_TENSOR, TM_KIND_SLICE, tm_tensor_kinds},
+    {TM_KIND_TENSOR, TM_KIND_SLICE_DIR, tm_tensor_kinds},
+    {TM_KIND_STATS_JSON, TM_KIND_STATS_DIR, tm_stats_kinds},
+    {TM_KIND_AT, TM_KIND_SLICE, tm_view_kinds},
+    {TM_KIND_STAT, TM_KIND_STAT, tm_stat_kind},
 };
 
 const tm_kind_ops *tm_kind_get(tm_kind kind)

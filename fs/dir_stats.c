@@ -1,0 +1,205 @@
+/* What is computed of one tensor: stats.json, hist.tsv, stats/KEY. One pass over it when they are
+ * read, once for all of them. */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "compute/tiles.h"
+#include "core/codes.h"
+#include "core/plan.h"
+#include "core/text.h"
+#include "formats/stats_text.h"
+#include "fs/fs.h"
+#include "fs/intern.h"
+#include "fs/tensor_node.h"
+
+static int out_of_memory(tm_req *req)
+{
+    return tm_fail(req, ENOMEM, "out of memory");
+}
+
+/* ---- What the texts say ---- */
+
+static uint64_t elems_of(const uint64_t *dims, size_t rank)
+{
+    uint64_t elems = 1;
+    for (size_t i = 0; i < rank; i++)
+        if (tm_mul_overflow(elems, dims[i], &elems))
+            return 0; /* one of the others is 0 */
+    return elems;
+}
+
+static tm_stats_subject subject_of(const tm_node *node)
+{
+    const tm_model *model = node->mounted->model;
+    const tm_tensor_row *row = tm_tensor_node_row(node);
+    tm_stats_subject s = {
+        .name = tm_row_name(&model->table, row),
+        .name_len = row->name_len,
+        .dtype = tm_dtype_get(row->dtype)->name,
+        .scaled = tm_model_part(model, node->item) != NULL,
+    };
+    s.dims = tm_tensor_node_dims(node, &s.rank);
+    s.elems = elems_of(s.dims, s.rank);
+    return s;
+}
+
+/* F6 and C64 have none: what is said of them is n. */
+static bool has_stats(const tm_node *node)
+{
+    return tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
+}
+
+/* STATS is NULL where there are none; FIELD counts for stats/KEY. */
+static void render(const tm_node *node, size_t field, const tm_tensor_stats *stats, tm_text *text)
+{
+    tm_stats_subject s = subject_of(node);
+    s.record = stats ? &stats->record : NULL;
+    if (node->kind == TM_KIND_STATS_JSON) {
+        tm_stats_json(text, &s);
+    } else if (node->kind == TM_KIND_HIST_TSV) {
+        tm_hist_tsv(text, stats ? stats->hist : NULL, stats ? stats->hist_count : 0);
+    } else {
+        char value[TM_STATS_VALUE_BYTES + 1];
+        tm_stats_record none = {.summary.n = s.elems};
+        if (s.record || field == 0)
+            tm_stats_value_text(s.record ? s.record : &none, field, value);
+        else
+            snprintf(value, sizeof(value), "%*s\n", TM_STATS_VALUE_BYTES - 1, "-");
+        tm_text_puts(text, value);
+    }
+}
+
+/* ---- The texts as blobs: they wait for the tile, and are rendered from it ---- */
+
+typedef struct stats_blob {
+    tm_blob blob;
+    tm_node node; /* with references */
+    size_t field; /* of stats/KEY */
+    tm_lane lane;
+    tm_tile_source source; /* its tensor referenced */
+} stats_blob;
+
+static stats_blob *as_stats(tm_blob *blob)
+{
+    return TM_CONTAINER(blob, stats_blob, blob);
+}
+
+static int copy_text(const stats_blob *self, const tm_tensor_stats *stats, uint64_t off, size_t len,
+                     uint8_t *dst)
+{
+    tm_text text;
+    tm_text_init(&text);
+    render(&self->node, self->field, stats, &text);
+    int rc = tm_text_error(&text);
+    if (rc == 0) {
+        assert(text.len == self->blob.size);
+        memcpy(dst, text.bytes + off, len);
+    }
+    tm_text_done(&text);
+    return rc;
+}
+
+static int stats_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
+{
+    stats_blob *self = as_stats(blob);
+    const tm_tensor_stats *stats = NULL;
+    if (self->source.tensor) {
+        tm_tile *tile;
+        if (tm_tile_stats_get(&self->source, self->lane, &tile) < 0)
+            return out_of_memory(tm_plan_req(plan));
+        TM_TRY(tm_plan_tile(plan, tile));
+        if (tm_shared_poll(&tile->shared) < 0)
+            return tm_plan_wait(plan, &tile->shared);
+        stats = tm_tile_stats(tile);
+    }
+    return copy_text(self, stats, off, len, dst) < 0 ? out_of_memory(tm_plan_req(plan)) : 0;
+}
+
+static int stats_hold(tm_blob *blob, tm_req *req)
+{
+    tm_tensor *tensor = as_stats(blob)->source.tensor;
+    return tensor ? tm_tensor_hold(tensor, req) : 0;
+}
+
+static void stats_unhold(tm_blob *blob)
+{
+    if (as_stats(blob)->source.tensor)
+        tm_tensor_unhold(as_stats(blob)->source.tensor);
+}
+
+static void stats_free(tm_blob *blob)
+{
+    stats_blob *self = as_stats(blob);
+    tm_tensor_unref(self->source.tensor);
+    tm_node_done(&self->node);
+    free(self);
+}
+
+static const tm_blob_ops stats_ops = {
+    .kind = "statistics",
+    .plan = stats_plan,
+    .hold = stats_hold,
+    .unhold = stats_unhold,
+    .free = stats_free,
+};
+
+static int text_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs, (void)req;
+    tm_stats_subject s = subject_of(node);
+    *ret = node->kind == TM_KIND_STATS_JSON ? tm_stats_json_size(&s)
+           : node->kind == TM_KIND_HIST_TSV ? TM_HIST_TSV_BYTES
+                                            : TM_STATS_VALUE_BYTES;
+    return 0;
+}
+
+static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    uint64_t size;
+    TM_TRY(text_size(fs, node, req, &size));
+    if (node->kind == TM_KIND_HIST_TSV && !has_stats(node))
+        return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
+                             "has values that are not counted");
+    TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
+    if (has_stats(node))
+        TM_TRY(tm_tensor_node_values(node, req, &values));
+    stats_blob *self = TM_NEW(stats_blob);
+    if (!self)
+        return out_of_memory(req);
+    tm_blob_init(&self->blob, &stats_ops, size);
+    self->node = tm_node_child(node, node->kind, node->item, node->sub);
+    if (node->interned)
+        tm_ignore(tm_stats_field_find(node->interned->text, strlen(node->interned->text),
+                                      &self->field)); /* a name without one was not looked up */
+    self->lane = tm_kind_get(node->kind)->lane;
+    self->source = (tm_tile_source){
+        .store = tm_session_store(fs->session),
+        .sched = fs->tree.sched,
+        .tensor = TM_STEAL(values),
+        .group = node->mounted->serial,
+        .item = node->item,
+        .part = (uint16_t)node->sub,
+    };
+    *ret = &self->blob;
+    return 0;
+}
+
+/* ---- stats/ ---- */
+
+static int key_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
+{
+    size_t field;
+    if (!tm_stats_field_find(name, strlen(name), &field))
+        return -ENOENT;
+    return tm_intern_child(fs, node, TM_KIND_STAT, name, req, ret);
+}
+
+#define TEXT .mode = S_IFREG | 0444, .lane = TM_LANE_ANALYSIS, .size = text_size, .open = text_open
+
+const tm_kind_ops tm_stats_kinds[] = {
+    {TEXT}, /* stats.json */
+    {TEXT}, /* hist.tsv */
+    {.mode = S_IFDIR | 0555, .lookup = key_lookup},
+};
+
+const tm_kind_ops tm_stat_kind[] = {{TEXT}};

@@ -1,0 +1,17 @@
+/* A node of a tensor, or of an expert of a fused one: what its files share. */
+#ifndef TM_FS_TENSOR_NODE_H
+#define TM_FS_TENSOR_NODE_H
+
+#include "fs/fs.h"
+
+const tm_tensor_row *tm_tensor_node_row(const tm_node *node);
+/* Of an expert, the dimensions without the axis of experts. */
+const uint64_t *tm_tensor_node_dims(const tm_node *node, size_t *ret_rank);
+/* See tm_model_values(). */
+TM_MUST_CHECK int tm_tensor_node_values(const tm_node *node, tm_req *req, tm_tensor **ret);
+
+/* A child of NODE by the name TEXT, which is interned. */
+TM_MUST_CHECK int tm_intern_child(tm_fs *fs, const tm_node *node, tm_kind kind, const char *text,
+                                  tm_req *req, tm_node *ret);
+
+#endif
