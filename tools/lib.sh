@@ -4,7 +4,7 @@
 # What it takes to build; what it takes to test besides.
 # shellcheck disable=SC2034 # used by those who source this file
 build_packages=(meson ninja-build gcc libc6-dev pkg-config libfuse3-dev fuse3 libjansson-dev
-    libxxhash-dev libssl-dev)
+    libxxhash-dev libssl-dev zlib1g-dev)
 # shellcheck disable=SC2034
 test_packages=(libcmocka-dev python3 rsync tar)
 # shellcheck disable=SC2034

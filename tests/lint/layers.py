@@ -32,7 +32,7 @@ DOORS = [
     ("libcrypto", r"openssl/.*", ["core/sha256.c"]),
     ("libyaml", r"yaml\.h", None),
     ("expat", r"expat(_\w+)?\.h", None),
-    ("libpng", r"png\w*\.h", None),
+    ("zlib", r"(zlib|zconf)\.h", ["formats/png.c"]),
     ("zstd", r"(zstd|zdict)\w*\.h", None),
 ]
 
@@ -210,7 +210,8 @@ CLEAN = {
     "compute/a.c": '#include "core/a.h"\n',
     "compute/vk/a.c": "#include <vulkan/vulkan.h>\n",
     "formats/json.c": '/* #include "fs/a.h" */\n#include <jansson.h>\n',
-    "formats/png.c": "#include <png.h>\n",
+    "formats/png.c": "#include <zlib.h>\n",
+    "formats/recipe.c": "#include <yaml.h>\n",
     "fs/a.h": '#include "core/a.h"\n',
     "fs/fuse_a.h": "#ifndef F\n#define F\n#endif\n",
     "fs/fuse_a.c": '#include "fs/fuse_a.h"\n\n#include <fuse_lowlevel.h>\n',
@@ -242,7 +243,8 @@ PLANTED = [
     ("formats/a.c", "#include <jansson.h>\n", "formats/a.c:1: door"),
     ("core/b.c", "#include <xxhash.h>\n", "core/b.c:1: door"),
     ("core/b.c", "#include <openssl/sha.h>\n", "core/b.c:1: door"),
-    ("formats/b.c", "#include <png.h>\n", "formats/b.c:1: door"),
+    ("formats/b.c", "#include <zlib.h>\n", "formats/b.c:1: door"),
+    ("formats/b.c", "#include <yaml.h>\n", "formats/b.c:1: door"),
     ("core/b.c", "#include <lz4.h>\n", "core/b.c:1: door"),
     ("core/b.h", "#pragma once\nuint8_t b(void);\n", "core/b.h:1: alone"),
     ("core/b.h", "struct b { int c; };\n", "core/b.h:1: alone"),
