@@ -6,7 +6,7 @@
 build_packages=(meson ninja-build gcc libc6-dev pkg-config libfuse3-dev fuse3 libjansson-dev
     libxxhash-dev libssl-dev zlib1g-dev)
 # shellcheck disable=SC2034
-test_packages=(libcmocka-dev python3 rsync tar)
+test_packages=(libcmocka-dev python3 pngcheck rsync tar)
 # shellcheck disable=SC2034
 full_test_packages=(clang libclang-rt-dev clang-format)
 
