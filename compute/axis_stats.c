@@ -77,10 +77,16 @@ static void add_run(tm_axis_stats *axis, size_t n)
 {
     tm_axis_entry *row = axis->shape.of_row ? &axis->shape.of_row[axis->row] : NULL;
     tm_axis_entry *col = axis->shape.of_col ? &axis->shape.of_col[axis->col] : NULL;
-    for (size_t i = 0; row && i < n; i++)
-        axis->lane[(axis->col + i) % LANES] += count_value(row, tm_stage_value(&axis->stage, 0, i));
-    for (size_t i = 0; col && i < n; i++)
-        col[i].sumsq += count_value(&col[i], tm_stage_value(&axis->stage, 0, i));
+    double values[TM_STRIP_SIDE];
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i % TM_STRIP_SIDE;
+        if (at == 0)
+            tm_stage_values(&axis->stage, 0, i, values);
+        if (row)
+            axis->lane[(axis->col + i) % LANES] += count_value(row, values[at]);
+        if (col)
+            col[i].sumsq += count_value(&col[i], values[at]);
+    }
     axis->col += n;
     if (axis->col < axis->shape.cols)
         return;

@@ -8,30 +8,34 @@
 
 enum {
     FEW_ELEMENTS = 1 << 14, /* fewer do not pay for emptying the replicas, about 50 us */
-    CELLS = TM_TILE_CELLS
+    CELLS = TM_TILE_CELLS,
+    TILES_AT_ONCE = 16
 };
 
-/* What adds up to a tile's sums, in the order of quadrants. */
-typedef struct tile_sums {
-    double sum[CELLS * CELLS], sumsq[CELLS * CELLS];
-} tile_sums;
+/* What a tile is so far. */
+typedef struct tile_state {
+    tm_tile_record tile;
+    double absmax;                                   /* -1 for none */
+    double sum[CELLS * CELLS], sumsq[CELLS * CELLS]; /* of cells; added up by quadrants */
+} tile_state;
 
 struct tm_scan {
     tm_tally tally;
     tm_stage stage;
-    tile_sums sums;
-    double absmax; /* of the tile so far; -1 for none */
+    tm_strip strip;
+    uint16_t nonzero[TM_SCAN_CELL]; /* bits of the rows of the piece, all strips together */
+    tile_state tiles[TILES_AT_ONCE];
     tm_lod_cell fine[2][TM_TILE_SIDE / 2 * 4];
 };
 
-/* Of one tile: where it lies in its block, and its share of the results. */
-typedef struct tile_job {
+/* The piece at hand: 16 rows of a tile. */
+typedef struct piece {
     const tm_scan_block *block;
     const tm_scan_out *out;
+    tile_state *state;
     size_t col, cols; /* of the block */
-    size_t row, rows; /* of the piece at hand */
-    tm_tile_record tile;
-} tile_job;
+    size_t row, rows;
+} piece;
 
 tm_scan *tm_scan_new(tm_cpu_level level)
 {
@@ -97,35 +101,38 @@ static void cut_columns(tm_strip *strip, size_t cols)
         strip->nonzero[r] &= (uint16_t)((1u << cols) - 1);
 }
 
-static void mark_bits(const tile_job *job, const tm_strip *strip, size_t at)
+static void mark_columns(const piece *job, const tm_strip *strip, size_t at)
 {
-    uint16_t columns = 0;
-    for (size_t r = 0; r < job->rows; r++)
+    uint64_t columns = 0;
+    for (size_t r = 0; r < TM_STRIP_SIDE; r++)
         columns |= strip->nonzero[r];
-    uint64_t *cols = job->out->col_bits, *rows = job->out->row_bits;
     size_t col = job->col + at;
-    if (cols)
-        cols[col / 64] |= (uint64_t)columns << col % 64;
-    for (size_t r = 0; rows && columns && r < job->rows; r++) {
+    if (job->out->col_bits)
+        job->out->col_bits[col / 64] |= columns << col % 64;
+}
+
+static void mark_rows(const piece *job, const uint16_t nonzero[TM_STRIP_SIDE])
+{
+    uint64_t *bits = job->out->row_bits;
+    for (size_t r = 0; bits && r < job->rows; r++) {
         size_t row = job->row + r;
-        rows[row / 64] |= (uint64_t)(strip->nonzero[r] != 0) << row % 64;
+        bits[row / 64] |= (uint64_t)(nonzero[r] != 0) << row % 64;
     }
 }
 
 /* Adds the counts of a strip of COLS columns to those of its tile and of wide statistics. */
-static void count_strip(tm_scan *scan, tile_job *job, const tm_strip *strip, size_t cols)
+static void count_strip(tm_scan *scan, piece *job, const tm_strip *strip, size_t cols)
 {
     unsigned n = (unsigned)(job->rows * cols);
-    unsigned zero = n - count_bits(strip->nonzero);
-    unsigned finite = count_bits(strip->finite);
-    job->tile.zero += zero;
-    job->tile.finite += finite;
+    unsigned zero = strip->zero_count, finite = strip->finite_count;
+    job->state->tile.zero += zero;
+    job->state->tile.finite += finite;
     if (finite < n) {
         unsigned infinite = count_bits(strip->infinite);
         unsigned neg_inf = count_both(strip->infinite, strip->negative, false);
-        job->tile.neg_inf += neg_inf;
-        job->tile.pos_inf += infinite - neg_inf;
-        job->tile.nan += n - finite - infinite;
+        job->state->tile.neg_inf += neg_inf;
+        job->state->tile.pos_inf += infinite - neg_inf;
+        job->state->tile.nan += n - finite - infinite;
     }
     tm_stats_wide *wide = scan->tally.stats->wide;
     if (wide && zero > 0) {
@@ -134,11 +141,11 @@ static void count_strip(tm_scan *scan, tile_job *job, const tm_strip *strip, siz
     }
 }
 
-static void finish_cell(const tile_job *job, const tm_strip *strip, size_t at, size_t cols)
+static void finish_cell(const piece *job, const tm_strip *strip, size_t at, size_t cols)
 {
     size_t row_cells = (job->block->cols + TM_SCAN_CELL - 1) / TM_SCAN_CELL;
     size_t index = job->row / TM_SCAN_CELL * row_cells + (job->col + at) / TM_SCAN_CELL;
-    uint64_t n = job->rows * cols, finite = count_bits(strip->finite);
+    uint64_t n = job->rows * cols, finite = strip->finite_count;
     job->out->cells[index] = (tm_lod_cell){.sum = strip->sum,
                                            .finite = finite,
                                            .nonfinite = n - finite,
@@ -152,45 +159,50 @@ static double strip_absmax(const tm_strip *strip)
 }
 
 /* Returns the greatest magnitude of the strip, -inf for none. */
-static double add_strip(tm_scan *scan, tile_job *job, size_t at)
+static double add_strip(tm_scan *scan, piece *job, size_t at)
 {
     size_t cols = tm_min_u64(TM_SCAN_CELL, job->cols - at);
-    tm_strip strip = {{0}, {0}, {0}, {0}, 0, 0, 0, 0};
-    tm_stage_strip(&scan->stage, at, job->rows, &strip);
-    strip.min += 0.0; /* -0 becomes +0 */
-    strip.max += 0.0;
-    cut_columns(&strip, cols);
-    count_strip(scan, job, &strip, cols);
-    mark_bits(job, &strip, at);
+    tm_strip *strip = &scan->strip;
+    tm_stage_strip(&scan->stage, at, job->rows, strip);
+    strip->min += 0.0; /* -0 becomes +0 */
+    strip->max += 0.0;
+    cut_columns(strip, cols);
+    count_strip(scan, job, strip, cols);
+    mark_columns(job, strip, at);
+    for (size_t r = 0; r < TM_SCAN_CELL; r++)
+        scan->nonzero[r] |= strip->nonzero[r];
     if (job->out->cells)
-        finish_cell(job, &strip, at, cols);
+        finish_cell(job, strip, at, cols);
     size_t cell = job->row / TM_SCAN_CELL * CELLS + at / TM_SCAN_CELL;
-    scan->sums.sum[cell] = strip.sum;
-    scan->sums.sumsq[cell] = strip.sumsq;
-    job->tile.min = strip.min < job->tile.min ? strip.min : job->tile.min;
-    job->tile.max = strip.max > job->tile.max ? strip.max : job->tile.max;
-    return strip_absmax(&strip);
+    job->state->sum[cell] = strip->sum;
+    job->state->sumsq[cell] = strip->sumsq;
+    job->state->tile.min = strip->min < job->state->tile.min ? strip->min : job->state->tile.min;
+    job->state->tile.max = strip->max > job->state->tile.max ? strip->max : job->state->tile.max;
+    return strip_absmax(strip);
 }
 
 /* --- a tile --- */
 
 /* Finds the first element of the piece of the magnitude ABSMAX; its strips of it are in HAS. */
-static void find_absmax(tm_scan *scan, tile_job *job, double absmax, unsigned has)
+static void find_absmax(tm_scan *scan, piece *job, double absmax, unsigned has)
 {
     for (size_t r = 0; r < job->rows; r++) {
         for (size_t at = 0; at < job->cols; at += TM_SCAN_CELL) {
-            size_t end = tm_min_u64(at + TM_SCAN_CELL, job->cols);
-            for (size_t c = at; has >> at / TM_SCAN_CELL & 1 && c < end; c++) {
-                if (fabs(tm_stage_value(&scan->stage, r, c)) != absmax)
+            double values[TM_SCAN_CELL];
+            if (!(has >> at / TM_SCAN_CELL & 1))
+                continue;
+            tm_stage_values(&scan->stage, r, at, values);
+            for (size_t c = 0; c < TM_SCAN_CELL; c++) {
+                if (fabs(values[c]) != absmax)
                     continue;
-                job->tile.absmax_at = (uint32_t)((job->row + r) * TM_TILE_SIDE + c);
+                job->state->tile.absmax_at = (uint32_t)((job->row + r) * TM_TILE_SIDE + at + c);
                 return;
             }
         }
     }
 }
 
-static void count_row(tm_scan *scan, const tile_job *job, size_t r, bool few)
+static void count_row(tm_scan *scan, const piece *job, size_t r, bool few)
 {
     const tm_scan_block *block = job->block;
     tm_tally_run run = {.src = block->src,
@@ -202,20 +214,24 @@ static void count_row(tm_scan *scan, const tile_job *job, size_t r, bool few)
     tm_tally_add(&scan->tally, &run);
 }
 
-static void add_piece(tm_scan *scan, tile_job *job)
+static void add_piece(tm_scan *scan, piece *job)
 {
     bool few = job->block->rows * job->block->cols < FEW_ELEMENTS;
     for (size_t r = 0; r < job->rows; r++)
         count_row(scan, job, r, few);
     double absmax[CELLS], most = -1;
+    memset(scan->nonzero, 0, sizeof(scan->nonzero));
+    if (job->rows < TM_SCAN_CELL)
+        memset(&scan->strip, 0, sizeof(scan->strip));
     for (size_t at = 0; at < job->cols; at += TM_SCAN_CELL) {
         size_t i = at / TM_SCAN_CELL;
         absmax[i] = add_strip(scan, job, at);
         most = absmax[i] > most ? absmax[i] : most;
     }
-    if (most <= scan->absmax)
+    mark_rows(job, scan->nonzero);
+    if (most <= job->state->absmax)
         return;
-    scan->absmax = most;
+    job->state->absmax = most;
     unsigned has = 0;
     for (size_t at = 0; at < job->cols; at += TM_SCAN_CELL)
         has |= (unsigned)(absmax[at / TM_SCAN_CELL] == most) << at / TM_SCAN_CELL;
@@ -234,44 +250,69 @@ static double fold_quadrants(double grid[CELLS * CELLS])
     return grid[0];
 }
 
-static void offer_absmax(tm_scan *scan, const tile_job *job)
+static void begin_tile(tile_state *state)
 {
-    uint64_t row = job->tile.absmax_at / TM_TILE_SIDE, col = job->tile.absmax_at % TM_TILE_SIDE;
-    uint64_t index = job->block->index + row * job->block->row_elems + job->col + col;
-    tm_stats_offer_absmax(scan->tally.stats, scan->absmax, index);
+    memset(state, 0, sizeof(*state));
+    state->tile.min = INFINITY;
+    state->tile.max = -INFINITY;
+    state->absmax = -1;
 }
 
-static void add_tile(tm_scan *scan, tile_job *job)
+static void finish_tile(tm_scan *scan, const piece *job)
 {
-    job->tile = (tm_tile_record){.min = INFINITY, .max = -INFINITY};
-    memset(&scan->sums, 0, sizeof(scan->sums));
-    scan->absmax = -1;
-    for (job->row = 0; job->row < job->block->rows; job->row += TM_SCAN_CELL) {
-        job->rows = tm_min_u64(TM_SCAN_CELL, job->block->rows - job->row);
-        add_piece(scan, job);
-    }
-    job->tile.sum = fold_quadrants(scan->sums.sum);
-    job->tile.sumsq = fold_quadrants(scan->sums.sumsq);
+    tm_tile_record *tile = &job->state->tile;
+    tile->sum = fold_quadrants(job->state->sum);
+    tile->sumsq = fold_quadrants(job->state->sumsq);
+    if (job->out->tiles)
+        job->out->tiles[job->col / TM_TILE_SIDE] = *tile;
+    if (tile->finite == 0)
+        return;
     tm_stats_wide *wide = scan->tally.stats->wide;
     if (wide) {
-        wide->min = job->tile.min < wide->min ? job->tile.min : wide->min;
-        wide->max = job->tile.max > wide->max ? job->tile.max : wide->max;
+        wide->min = tile->min < wide->min ? tile->min : wide->min;
+        wide->max = tile->max > wide->max ? tile->max : wide->max;
     }
-    if (job->tile.finite > 0)
-        offer_absmax(scan, job);
-    if (job->out->tiles)
-        job->out->tiles[job->col / TM_TILE_SIDE] = job->tile;
+    uint64_t row = tile->absmax_at / TM_TILE_SIDE, col = tile->absmax_at % TM_TILE_SIDE;
+    uint64_t index = job->block->index + row * job->block->row_elems + job->col + col;
+    tm_stats_offer_absmax(scan->tally.stats, job->state->absmax, index);
+}
+
+static piece piece_at(tm_scan *scan, const tm_scan_block *block, size_t row, size_t col)
+{
+    return (piece){.block = block,
+                   .state = &scan->tiles[col / TM_TILE_SIDE % TILES_AT_ONCE],
+                   .col = col,
+                   .cols = tm_min_u64(TM_TILE_SIDE, block->cols - col),
+                   .row = row,
+                   .rows = tm_min_u64(TM_SCAN_CELL, block->rows - row)};
+}
+
+/* The tiles from column FIRST to END. Row by row: memory is read in order. */
+static void add_tiles(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *out,
+                      size_t first, size_t end)
+{
+    for (size_t i = 0; i < TILES_AT_ONCE; i++)
+        begin_tile(&scan->tiles[i]);
+    for (size_t row = 0; row < block->rows; row += TM_SCAN_CELL)
+        for (size_t col = first; col < end; col += TM_TILE_SIDE) {
+            piece job = piece_at(scan, block, row, col);
+            job.out = out;
+            add_piece(scan, &job);
+        }
+    for (size_t col = first; col < end; col += TM_TILE_SIDE) {
+        piece job = piece_at(scan, block, 0, col);
+        job.out = out;
+        finish_tile(scan, &job);
+    }
 }
 
 void tm_scan_add(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *out)
 {
     assert(block->rows > 0 && block->rows <= TM_TILE_SIDE && block->cols > 0);
+    const size_t step = (size_t)TILES_AT_ONCE * TM_TILE_SIDE;
     tm_stage_begin(&scan->stage, scan->tally.stats->dtype);
-    for (size_t col = 0; col < block->cols; col += TM_TILE_SIDE) {
-        size_t cols = tm_min_u64(TM_TILE_SIDE, block->cols - col);
-        tile_job job = {.block = block, .out = out, .col = col, .cols = cols};
-        add_tile(scan, &job);
-    }
+    for (size_t col = 0; col < block->cols; col += step)
+        add_tiles(scan, block, out, col, tm_min_u64(col + step, block->cols));
 }
 
 /* --- levels 1 to 3 --- */
@@ -286,30 +327,33 @@ static tm_lod_cell cell_of(double value)
     return cell;
 }
 
+/* Two staged rows (one at the edge) become a row of cells of level 1. */
+static void first_level(const tm_scan *scan, size_t r, size_t rows, size_t cols, tm_lod_cell *ret)
+{
+    double values[2][TM_SCAN_CELL];
+    for (size_t c = 0; c < cols; c += 2) {
+        size_t at = c % TM_SCAN_CELL, n = tm_min_u64(2, cols - c);
+        for (size_t i = 0; at == 0 && i < rows; i++)
+            tm_stage_values(&scan->stage, r + i, c, values[i]);
+        tm_lod_cell four[4];
+        for (size_t i = 0; i < rows * n; i++)
+            four[i] = cell_of(values[i / n][at + i % n]);
+        tm_lod_halve(four, rows, n, ret++);
+    }
+}
+
 /* ROWS (at most 2^LEVEL) staged rows become one row of cells. */
 static void fine_row(tm_scan *scan, size_t rows, size_t cols, unsigned level, tm_lod_cell *ret)
 {
-    tm_lod_cell *from = scan->fine[0], *to = scan->fine[1];
     size_t wide = (cols + 1) / 2, high = (rows + 1) / 2;
-    for (size_t r = 0; r < high; r++) {
-        size_t n = tm_min_u64(2, rows - 2 * r);
-        for (size_t c = 0; c < wide; c++) {
-            tm_lod_cell four[4];
-            size_t m = tm_min_u64(2, cols - 2 * c);
-            for (size_t i = 0; i < n * m; i++)
-                four[i] = cell_of(tm_stage_value(&scan->stage, 2 * r + i / m, 2 * c + i % m));
-            tm_lod_halve(four, n, m, &from[r * wide + c]);
-        }
-    }
+    for (size_t r = 0; r < rows; r += 2)
+        first_level(scan, r, tm_min_u64(2, rows - r), cols, scan->fine[0] + r / 2 * wide);
     for (unsigned at = 1; at < level; at++) {
-        tm_lod_halve(from, high, wide, to);
+        tm_lod_halve(scan->fine[1 - at % 2], high, wide, scan->fine[at % 2]);
         high = (high + 1) / 2;
         wide = (wide + 1) / 2;
-        tm_lod_cell *swap = from;
-        from = to;
-        to = swap;
     }
-    memcpy(ret, from, wide * sizeof(*ret));
+    memcpy(ret, scan->fine[1 - level % 2], wide * sizeof(*ret));
 }
 
 int tm_scan_fine(tm_scan *scan, tm_dtype dtype, const tm_scan_block *block, unsigned level,

@@ -1,4 +1,4 @@
-/* The f32 strip with AVX-512: 16 columns are one vector of values, and masks come for nothing. */
+/* Strips with AVX-512: 16 columns are one vector of values, and masks cost nothing. */
 #include "compute/scan_kernels.h"
 
 #if defined(__x86_64__)
@@ -6,11 +6,7 @@
 #include <immintrin.h>
 #include <math.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
-
-enum {
-    ALL_LANES = 0xffff
-};
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,popcnt")))
 
 static inline AVX512 double fold(__m512d low, __m512d high)
 {
@@ -20,43 +16,69 @@ static inline AVX512 double fold(__m512d low, __m512d high)
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-static AVX512 void strip_f32(const float *src, size_t rows, tm_strip *ret)
+static inline AVX512 __m512 load_f32(const float *src)
 {
-    const __m512 zero = _mm512_setzero_ps(), inf = _mm512_set1_ps(INFINITY);
-    __m512d sum_low = _mm512_setzero_pd(), sum_high = sum_low;
-    __m512d sumsq_low = sum_low, sumsq_high = sum_low;
-    __m512 min = inf, max = _mm512_set1_ps(-INFINITY);
-    for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {
-        __m512 v = _mm512_loadu_ps(src);
-        __m512 size = _mm512_abs_ps(v);
-        __mmask16 finite = _mm512_cmp_ps_mask(size, inf, _CMP_LT_OQ), infinite = 0;
-        ret->nonzero[r] = _mm512_cmp_ps_mask(v, zero, _CMP_NEQ_UQ);
-        ret->negative[r] = _mm512_movepi32_mask(_mm512_castps_si512(v));
-        if (finite != ALL_LANES) {
-            infinite = _mm512_cmp_ps_mask(size, inf, _CMP_EQ_OQ);
-            min = _mm512_mask_min_ps(min, finite, min, v);
-            max = _mm512_mask_max_ps(max, finite, max, v);
-            v = _mm512_maskz_mov_ps(finite, v);
-        } else {
-            min = _mm512_min_ps(min, v);
-            max = _mm512_max_ps(max, v);
-        }
-        ret->finite[r] = finite;
-        ret->infinite[r] = infinite;
-        __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
-        __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
-        sum_low = _mm512_add_pd(sum_low, low);
-        sum_high = _mm512_add_pd(sum_high, high);
-        sumsq_low = _mm512_add_pd(sumsq_low, _mm512_mul_pd(low, low));
-        sumsq_high = _mm512_add_pd(sumsq_high, _mm512_mul_pd(high, high));
-    }
-    ret->sum = fold(sum_low, sum_high);
-    ret->sumsq = fold(sumsq_low, sumsq_high);
-    ret->min = (double)_mm512_reduce_min_ps(min);
-    ret->max = (double)_mm512_reduce_max_ps(max);
+    return _mm512_loadu_ps(src);
 }
 
-static const tm_scan_kernels table = {strip_f32, tm_strip_f64_scalar};
+static inline AVX512 __m512 load_bf16(const uint16_t *src)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)src));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline AVX512 __m512 load_f16(const uint16_t *src)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)src));
+}
+
+/* Defines the strip of elements of type T that LOAD widens to f32. */
+#define STRIP(name, T, load)                                                                       \
+    static AVX512 void name(const T *src, size_t rows, tm_strip *ret)                              \
+    {                                                                                              \
+        const __m512 zero = _mm512_setzero_ps(), inf = _mm512_set1_ps(INFINITY);                   \
+        __m512d sum_low = _mm512_setzero_pd(), sum_high = sum_low;                                 \
+        __m512d sumsq_low = sum_low, sumsq_high = sum_low;                                         \
+        unsigned finite_count = 0, nonzero_count = 0;                                              \
+        __m512 min = inf, max = _mm512_set1_ps(-INFINITY);                                         \
+        for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
+            __m512 v = load(src);                                                                  \
+            __m512 size = _mm512_abs_ps(v);                                                        \
+            __mmask16 finite = _mm512_cmp_ps_mask(size, inf, _CMP_LT_OQ);                          \
+            __mmask16 nonzero = _mm512_cmp_ps_mask(v, zero, _CMP_NEQ_UQ);                          \
+            ret->nonzero[r] = nonzero;                                                             \
+            nonzero_count += (unsigned)__builtin_popcount(nonzero);                                \
+            finite_count += (unsigned)__builtin_popcount(finite);                                  \
+            ret->negative[r] = _mm512_movepi32_mask(_mm512_castps_si512(v));                       \
+            ret->infinite[r] = _mm512_cmp_ps_mask(size, inf, _CMP_EQ_OQ);                          \
+            min = _mm512_mask_min_ps(min, finite, min, v);                                         \
+            max = _mm512_mask_max_ps(max, finite, max, v);                                         \
+            v = _mm512_maskz_mov_ps(finite, v);                                                    \
+            __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));                              \
+            __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));                          \
+            sum_low = _mm512_add_pd(sum_low, low);                                                 \
+            sum_high = _mm512_add_pd(sum_high, high);                                              \
+            sumsq_low = _mm512_add_pd(sumsq_low, _mm512_mul_pd(low, low));                         \
+            sumsq_high = _mm512_add_pd(sumsq_high, _mm512_mul_pd(high, high));                     \
+        }                                                                                          \
+        ret->finite_count = finite_count;                                                          \
+        ret->zero_count = (unsigned)rows * TM_STRIP_SIDE - nonzero_count;                          \
+        ret->sum = fold(sum_low, sum_high);                                                        \
+        ret->sumsq = fold(sumsq_low, sumsq_high);                                                  \
+        ret->min = (double)_mm512_reduce_min_ps(min);                                              \
+        ret->max = (double)_mm512_reduce_max_ps(max);                                              \
+    }
+
+STRIP(strip_bf16, uint16_t, load_bf16)
+STRIP(strip_f16, uint16_t, load_f16)
+STRIP(strip_f32, float, load_f32)
+
+static const tm_scan_kernels table = {
+    .strip_bf16 = strip_bf16,
+    .strip_f16 = strip_f16,
+    .strip_f32 = strip_f32,
+    .strip_f64 = tm_strip_f64_scalar,
+};
 
 const tm_scan_kernels *tm_scan_kernels_avx512(void)
 {

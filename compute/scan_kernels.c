@@ -4,6 +4,7 @@
 #include <math.h>
 
 typedef struct lanes {
+    unsigned finite, zero;
     double sum[TM_STRIP_SIDE], sumsq[TM_STRIP_SIDE];
     double min, max;
 } lanes;
@@ -19,6 +20,8 @@ static double fold(double lane[TM_STRIP_SIDE])
 
 static void add_value(lanes *all, size_t c, double value)
 {
+    all->finite++;
+    all->zero += value == 0;
     all->sum[c] += value;
     all->sumsq[c] += value * value;
     all->min = value < all->min ? value : all->min;
@@ -27,6 +30,8 @@ static void add_value(lanes *all, size_t c, double value)
 
 static void finish(lanes *all, tm_strip *ret)
 {
+    ret->finite_count = all->finite;
+    ret->zero_count = all->zero;
     ret->sum = fold(all->sum);
     ret->sumsq = fold(all->sumsq);
     ret->min = all->min;
@@ -39,21 +44,19 @@ static void finish(lanes *all, tm_strip *ret)
     {                                                                                              \
         lanes all = {.min = INFINITY, .max = -INFINITY};                                           \
         for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
-            unsigned nonzero = 0, negative = 0, finite = 0, infinite = 0;                          \
+            unsigned nonzero = 0, negative = 0, infinite = 0;                                      \
             for (size_t c = 0; c < TM_STRIP_SIDE; c++) {                                           \
                 BITS bits;                                                                         \
                 memcpy(&bits, &src[c], sizeof(bits));                                              \
                 BITS magnitude = bits & ~((BITS)1 << (8 * sizeof(BITS) - 1));                      \
                 nonzero |= (unsigned)(magnitude != 0) << c;                                        \
                 negative |= (unsigned)(bits != magnitude) << c;                                    \
-                finite |= (unsigned)(magnitude < (exponent_mask)) << c;                            \
                 infinite |= (unsigned)(magnitude == (exponent_mask)) << c;                         \
                 if (magnitude < (exponent_mask))                                                   \
                     add_value(&all, c, (double)src[c]);                                            \
             }                                                                                      \
             ret->nonzero[r] = (uint16_t)nonzero;                                                   \
             ret->negative[r] = (uint16_t)negative;                                                 \
-            ret->finite[r] = (uint16_t)finite;                                                     \
             ret->infinite[r] = (uint16_t)infinite;                                                 \
         }                                                                                          \
         finish(&all, ret);                                                                         \
@@ -62,7 +65,32 @@ static void finish(lanes *all, tm_strip *ret)
 STRIP(tm_strip_f32_scalar, float, uint32_t, 0x7f800000u)
 STRIP(tm_strip_f64_scalar, double, uint64_t, 0x7ff0000000000000u)
 
-static const tm_scan_kernels scalar_table = {tm_strip_f32_scalar, tm_strip_f64_scalar};
+static void strip_half(tm_dtype dtype, const uint16_t *src, size_t rows, tm_strip *ret)
+{
+    float values[TM_STRIP_SIDE * TM_STRIP_STRIDE];
+    for (size_t r = 0; r < rows; r++)
+        tm_convert_get(TM_CPU_SCALAR)
+            ->decode_f32[dtype](src + r * TM_STRIP_STRIDE, values + r * TM_STRIP_STRIDE,
+                                TM_STRIP_SIDE);
+    tm_strip_f32_scalar(values, rows, ret);
+}
+
+void tm_strip_bf16_scalar(const uint16_t *src, size_t rows, tm_strip *ret)
+{
+    strip_half(TM_BF16, src, rows, ret);
+}
+
+void tm_strip_f16_scalar(const uint16_t *src, size_t rows, tm_strip *ret)
+{
+    strip_half(TM_F16, src, rows, ret);
+}
+
+static const tm_scan_kernels scalar_table = {
+    .strip_bf16 = tm_strip_bf16_scalar,
+    .strip_f16 = tm_strip_f16_scalar,
+    .strip_f32 = tm_strip_f32_scalar,
+    .strip_f64 = tm_strip_f64_scalar,
+};
 
 const tm_scan_kernels *tm_scan_kernels_get(tm_cpu_level level)
 {

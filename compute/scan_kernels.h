@@ -12,21 +12,26 @@ enum {
     TM_STRIP_STRIDE = 256 /* elements from one row of the buffer to the next */
 };
 
-/* In the masks, bit c of word r is of column c of row r; words of missing rows are left alone. */
+/*
+ * In the masks, bit c of word r is of column c of row r. Words of missing rows are left alone;
+ * infinite, and negative but of f32 and f64, are set only where finite_count is less than all.
+ */
 typedef struct tm_strip {
     uint16_t nonzero[TM_STRIP_SIDE];  /* not equal to 0; NaN is not */
     uint16_t negative[TM_STRIP_SIDE]; /* the sign bit */
-    uint16_t finite[TM_STRIP_SIDE];
     uint16_t infinite[TM_STRIP_SIDE];
-    double sum, sumsq; /* of finite values, in the order of compute/lod.h */
-    double min, max;   /* of finite values; inf, -inf for none; the sign of a zero is any */
+    unsigned finite_count, zero_count; /* of the elements of the rows */
+    double sum, sumsq;                 /* of finite values, in the order of compute/lod.h */
+    double min, max; /* of finite values; inf, -inf for none; the sign of a zero is any */
 } tm_strip;
 
-/* Squares are of f64, so those of an f32 are exact. */
+/* Squares are of f64, so those of an f32 are exact. Halves are bf16 or f16. */
+typedef void tm_strip_half_fn(const uint16_t *src, size_t rows, tm_strip *ret);
 typedef void tm_strip_f32_fn(const float *src, size_t rows, tm_strip *ret);
 typedef void tm_strip_f64_fn(const double *src, size_t rows, tm_strip *ret);
 
 typedef struct tm_scan_kernels {
+    tm_strip_half_fn *strip_bf16, *strip_f16;
     tm_strip_f32_fn *strip_f32;
     tm_strip_f64_fn *strip_f64;
 } tm_scan_kernels;
@@ -35,6 +40,7 @@ typedef struct tm_scan_kernels {
 const tm_scan_kernels *tm_scan_kernels_get(tm_cpu_level level);
 
 /* The specification: slots that a level does not override. */
+tm_strip_half_fn tm_strip_bf16_scalar, tm_strip_f16_scalar;
 tm_strip_f32_fn tm_strip_f32_scalar;
 tm_strip_f64_fn tm_strip_f64_scalar;
 

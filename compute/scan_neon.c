@@ -1,4 +1,4 @@
-/* The f32 strip with NEON: 16 columns are four vectors of values and eight of sums. */
+/* Strips with NEON: 16 columns are four vectors of values and eight of sums. */
 #include "compute/scan_kernels.h"
 
 #if defined(__aarch64__)
@@ -43,8 +43,8 @@ static inline void add_lanes(float64x2_t sum[2], float64x2_t sumsq[2], float32x4
     sumsq[1] = vaddq_f64(sumsq[1], vmulq_f64(high, high));
 }
 
-/* The masks of row R; returns that of the finite lanes, which is also left in OK as words. */
-static inline unsigned put_masks(const float32x4_t v[QUADS], size_t r, tm_strip *ret, quads *ok)
+/* The masks of row R; that of the finite lanes is also left in OK as words. */
+static inline void put_masks(const float32x4_t v[QUADS], size_t r, tm_strip *ret, quads *ok)
 {
     const float32x4_t inf = vdupq_n_f32(INFINITY);
     quads zero, negative, infinite;
@@ -54,45 +54,75 @@ static inline unsigned put_masks(const float32x4_t v[QUADS], size_t r, tm_strip 
         ok->of[q] = vcaltq_f32(v[q], inf);
     }
     unsigned finite = mask_of(ok);
-    ret->nonzero[r] = (uint16_t)~mask_of(&zero);
+    unsigned zeros = mask_of(&zero);
+    ret->nonzero[r] = (uint16_t)~zeros;
+    ret->zero_count += (unsigned)__builtin_popcount(zeros);
+    ret->finite_count += (unsigned)__builtin_popcount(finite);
     ret->negative[r] = (uint16_t)mask_of(&negative);
-    ret->finite[r] = (uint16_t)finite;
     ret->infinite[r] = 0;
     if (finite == ALL_LANES)
-        return finite;
+        return;
     for (int q = 0; q < QUADS; q++)
         infinite.of[q] = vceqq_f32(vabsq_f32(v[q]), inf);
     ret->infinite[r] = (uint16_t)mask_of(&infinite);
-    return finite;
 }
 
-static void strip_f32(const float *src, size_t rows, tm_strip *ret)
+static inline void load_f32(const float *src, float32x4_t v[QUADS])
 {
-    const float32x4_t inf = vdupq_n_f32(INFINITY), neg_inf = vdupq_n_f32(-INFINITY);
-    float64x2_t sum[2 * QUADS], sumsq[2 * QUADS];
-    for (int i = 0; i < 2 * QUADS; i++)
-        sum[i] = sumsq[i] = vdupq_n_f64(0);
-    float32x4_t min = inf, max = neg_inf;
-    for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {
-        float32x4_t v[QUADS];
-        quads ok;
-        for (int q = 0; q < QUADS; q++)
-            v[q] = vld1q_f32(src + 4 * q);
-        bool is_finite = put_masks(v, r, ret, &ok) == ALL_LANES;
-        for (int q = 0; q < QUADS; q++) {
-            min = vminq_f32(min, is_finite ? v[q] : vbslq_f32(ok.of[q], v[q], inf));
-            max = vmaxq_f32(max, is_finite ? v[q] : vbslq_f32(ok.of[q], v[q], neg_inf));
-            float32x4_t kept = vbslq_f32(ok.of[q], v[q], vdupq_n_f32(0));
-            add_lanes(sum + 2 * q, sumsq + 2 * q, kept);
-        }
-    }
-    ret->sum = fold(sum);
-    ret->sumsq = fold(sumsq);
-    ret->min = (double)vminvq_f32(min);
-    ret->max = (double)vmaxvq_f32(max);
+    for (int q = 0; q < QUADS; q++)
+        v[q] = vld1q_f32(src + 4 * q);
 }
 
-static const tm_scan_kernels table = {strip_f32, tm_strip_f64_scalar};
+static inline void load_bf16(const uint16_t *src, float32x4_t v[QUADS])
+{
+    for (int q = 0; q < QUADS; q++)
+        v[q] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(src + 4 * q), 16));
+}
+
+static inline void load_f16(const uint16_t *src, float32x4_t v[QUADS])
+{
+    for (int q = 0; q < QUADS; q++)
+        v[q] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(src + 4 * q)));
+}
+
+/* Defines the strip of elements of type T that LOAD widens to f32. */
+#define STRIP(name, T, load)                                                                       \
+    static void name(const T *src, size_t rows, tm_strip *ret)                                     \
+    {                                                                                              \
+        const float32x4_t inf = vdupq_n_f32(INFINITY), neg_inf = vdupq_n_f32(-INFINITY);           \
+        float64x2_t sum[2 * QUADS], sumsq[2 * QUADS];                                              \
+        for (int i = 0; i < 2 * QUADS; i++)                                                        \
+            sum[i] = sumsq[i] = vdupq_n_f64(0);                                                    \
+        ret->finite_count = ret->zero_count = 0;                                                   \
+        float32x4_t min = inf, max = neg_inf;                                                      \
+        for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
+            float32x4_t v[QUADS];                                                                  \
+            quads ok;                                                                              \
+            load(src, v);                                                                          \
+            put_masks(v, r, ret, &ok);                                                             \
+            for (int q = 0; q < QUADS; q++) {                                                      \
+                min = vminq_f32(min, vbslq_f32(ok.of[q], v[q], inf));                              \
+                max = vmaxq_f32(max, vbslq_f32(ok.of[q], v[q], neg_inf));                          \
+                float32x4_t kept = vbslq_f32(ok.of[q], v[q], vdupq_n_f32(0));                      \
+                add_lanes(sum + 2 * q, sumsq + 2 * q, kept);                                       \
+            }                                                                                      \
+        }                                                                                          \
+        ret->sum = fold(sum);                                                                      \
+        ret->sumsq = fold(sumsq);                                                                  \
+        ret->min = (double)vminvq_f32(min);                                                        \
+        ret->max = (double)vmaxvq_f32(max);                                                        \
+    }
+
+STRIP(strip_bf16, uint16_t, load_bf16)
+STRIP(strip_f16, uint16_t, load_f16)
+STRIP(strip_f32, float, load_f32)
+
+static const tm_scan_kernels table = {
+    .strip_bf16 = strip_bf16,
+    .strip_f16 = strip_f16,
+    .strip_f32 = strip_f32,
+    .strip_f64 = tm_strip_f64_scalar,
+};
 
 const tm_scan_kernels *tm_scan_kernels_neon(void)
 {

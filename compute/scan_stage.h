@@ -1,6 +1,7 @@
 /*
- * The buffer of a scan: up to 16 rows of up to 256 elements, decoded once. Types of 16 bits or
- * fewer and F32 decode to f32, exactly; wider ones to f64, whole numbers rounded to nearest even.
+ * The buffer of a scan: up to 16 rows of up to 256 elements, decoded once. BF16 and F16
+ * stay as they are, for the strips decode them; other types of 16 bits or fewer and F32 become f32,
+ * exactly; wider ones f64, whole numbers rounded to nearest even.
  * Internal to the scan.
  */
 #ifndef TM_COMPUTE_SCAN_STAGE_H
@@ -12,9 +13,10 @@ typedef struct tm_stage {
     const tm_convert *convert;
     const tm_scan_kernels *kernels;
     tm_dtype dtype;
-    bool is_f64;
+    bool is_half, is_f64; /* else f32 */
     /* What lies right of a row's last element is NaN, up to the next multiple of 16. */
     union {
+        uint16_t half[TM_STRIP_SIDE][TM_STRIP_STRIDE];
         float f32[TM_STRIP_SIDE][TM_STRIP_STRIDE];
         double f64[TM_STRIP_SIDE][TM_STRIP_STRIDE];
     };
@@ -33,9 +35,7 @@ void tm_stage_row(tm_stage *stage, size_t r, const void *src, uint64_t first, si
 /* The strip of ROWS rows whose first column is AT. */
 void tm_stage_strip(const tm_stage *stage, size_t at, size_t rows, tm_strip *ret);
 
-static inline double tm_stage_value(const tm_stage *stage, size_t r, size_t c)
-{
-    return stage->is_f64 ? stage->f64[r][c] : (double)stage->f32[r][c];
-}
+/* Elements AT ... AT + 15 of row R as doubles. */
+void tm_stage_values(const tm_stage *stage, size_t r, size_t at, double ret[TM_STRIP_SIDE]);
 
 #endif

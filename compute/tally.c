@@ -5,6 +5,8 @@
 #include "core/codes.h"
 
 enum {
+    NEAR = TM_TALLY_REPLICAS / 2, /* replicas of a code side by side; as many FAR from there */
+    FAR = NEAR * TM_CODES_MAX,
     FRACTION_BITS = 23,
     COUNT_SHIFT = 41,
     /* 2^18 elements of a replica: their fractions stay below bit 41, the squares below 2^64. */
@@ -52,15 +54,17 @@ static void empty_codes(tm_tally *tally)
     tm_stats *stats = tally->stats;
     bool are_bytes = stats->bins <= 256;
     size_t codes = are_bytes ? 256 : TM_CODES_MAX;
-    const uint32_t *from = tally->codes;
-    for (size_t i = 0; i < codes; i++, from += TM_TALLY_REPLICAS) {
-        uint64_t count = (uint64_t)from[0] + from[1] + from[2] + from[3];
+    uint32_t *near = tally->codes, *far = near + FAR;
+    for (size_t i = 0; i < codes; i++) {
+        uint64_t count = (uint64_t)near[NEAR * i] + near[NEAR * i + 1];
+        count += (uint64_t)far[NEAR * i] + far[NEAR * i + 1];
         if (are_bytes)
             count_byte(stats, i, count);
         else
             stats->hist[i] += count;
     }
-    memset(tally->codes, 0, codes * TM_TALLY_REPLICAS * sizeof(*tally->codes));
+    memset(near, 0, codes * NEAR * sizeof(*near));
+    memset(far, 0, codes * NEAR * sizeof(*far));
     tally->pending = 0;
 }
 
@@ -113,38 +117,46 @@ void tm_tally_end(tm_tally *tally)
 
 /* --- 16 bits and fewer --- */
 
-/* The counters of a code start at CODES + 4 * code. */
+static size_t word_at(const uint8_t *src)
+{
+    uint16_t word;
+    memcpy(&word, src, sizeof(word));
+    return word;
+}
+
+/* Two loads, no arithmetic: the processor scales an index by 8 as it addresses. */
 static void add_words(uint32_t *codes, const uint8_t *src, size_t n)
 {
+    uint32_t *more = codes + FAR;
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        uint64_t four = tm_le64(src + 2 * i);
-        codes[(four & 0xffff) * 4]++;
-        codes[(four >> 16 & 0xffff) * 4 + 1]++;
-        codes[(four >> 32 & 0xffff) * 4 + 2]++;
-        codes[(four >> 48) * 4 + 3]++;
+    for (; i + 4 <= n; i += 4, src += 8) {
+        codes[word_at(src) * NEAR]++;
+        codes[word_at(src + 2) * NEAR + 1]++;
+        more[word_at(src + 4) * NEAR]++;
+        more[word_at(src + 6) * NEAR + 1]++;
     }
-    for (; i < n; i++)
-        codes[((size_t)src[2 * i] | (size_t)src[2 * i + 1] << 8) * 4]++;
+    for (; i < n; i++, src += 2)
+        codes[word_at(src) * NEAR]++;
 }
 
 static void add_bytes(uint32_t *codes, const uint8_t *src, size_t n)
 {
+    uint32_t *more = codes + FAR;
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        codes[src[i] * 4]++;
-        codes[src[i + 1] * 4 + 1]++;
-        codes[src[i + 2] * 4 + 2]++;
-        codes[src[i + 3] * 4 + 3]++;
+        codes[src[i] * NEAR]++;
+        codes[src[i + 1] * NEAR + 1]++;
+        more[src[i + 2] * NEAR]++;
+        more[src[i + 3] * NEAR + 1]++;
     }
     for (; i < n; i++)
-        codes[src[i] * 4]++;
+        codes[src[i] * NEAR]++;
 }
 
 static void add_few_words(uint64_t *hist, const uint8_t *src, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        hist[(size_t)src[2 * i] | (size_t)src[2 * i + 1] << 8]++;
+        hist[word_at(src + 2 * i)]++;
 }
 
 static void add_nibble(tm_stats *stats, const uint8_t *src, uint64_t at)
@@ -183,7 +195,7 @@ static void add_f32(tm_tally *tally, const tm_tally_run *run)
         if (run->few)
             tally->stats->hist[bits >> 16]++;
         else
-            tally->codes[(size_t)(bits >> 16) * TM_TALLY_REPLICAS + replica]++;
+            tally->codes[replica / NEAR * FAR + (size_t)(bits >> 16) * NEAR + replica % NEAR]++;
     }
 }
 

@@ -2,7 +2,7 @@
  * Counting of a thread: histograms in replicas, exact sums in parts, moved to a tm_stats in bulk.
  *
  * Neighbours count in different replicas, so that equal ones (pruned weights, constants) do not
- * wait for each other; the replicas of a code lie side by side. Internal to the scan.
+ * wait for each other. Internal to the scan.
  */
 #ifndef TM_COMPUTE_TALLY_H
 #define TM_COMPUTE_TALLY_H
@@ -22,7 +22,7 @@ typedef struct tm_fraction {
 
 typedef struct tm_tally {
     tm_stats *stats;
-    uint32_t *codes;            /* [65536][4], owned; of 8-bit types [256][4] */
+    uint32_t *codes;            /* [2][65536][2], owned; of 8-bit types the first 256 of each */
     tm_fraction *fractions;     /* [512][4], owned */
     uint64_t pending;           /* elements in codes */
     uint64_t pending_fractions; /* elements in fractions */
