@@ -49,18 +49,22 @@ bool tm_codes_are_bins(tm_dtype dtype)
     return infos[dtype].bits > 0 && tm_dtype_get(dtype)->bits > 16;
 }
 
-size_t tm_codes_ranked(tm_dtype dtype, size_t rank)
+void tm_codes_run(tm_dtype dtype, int half, size_t *ret_first, int *ret_step)
 {
-    size_t half = tm_codes_count(dtype) / 2;
+    size_t middle = tm_codes_count(dtype) / 2;
+    *ret_step = 1;
     switch (infos[dtype].order) {
     case ORDER_UNSIGNED:
-        return rank;
+        *ret_first = half ? middle : 0;
+        break;
     case ORDER_COMPLEMENT:
-        return rank ^ half;
+        *ret_first = half ? 0 : middle;
+        break;
     case ORDER_SIGN:
-        return rank < half ? 2 * half - 1 - rank : rank - half;
+        *ret_first = half ? 0 : 2 * middle - 1;
+        *ret_step = half ? 1 : -1;
+        break;
     }
-    return rank;
 }
 
 float tm_code_value(tm_dtype dtype, size_t code)

@@ -21,8 +21,11 @@ size_t tm_codes_count(tm_dtype dtype);
 /* True where codes are bins, not bit patterns. */
 bool tm_codes_are_bins(tm_dtype dtype);
 
-/* The RANK-th code (0 ...) in order of value; NaNs lie at one or both ends, -0 is before +0. */
-size_t tm_codes_ranked(tm_dtype dtype, size_t rank);
+/*
+ * Codes in order of value are two runs of half of them each: from *first on, by *step (1 or -1).
+ * NaNs lie at one or both ends; -0 is before +0. HALF is 0 or 1; of BOOL a run is one code.
+ */
+void tm_codes_run(tm_dtype dtype, int half, size_t *ret_first, int *ret_step);
 
 /* The value of CODE; of a bin: its end nearer to 0. */
 float tm_code_value(tm_dtype dtype, size_t code);

@@ -23,10 +23,13 @@ typedef void code_fn(void *data, const code *c);
 /* Calls FN for every code that occurs, in order of value. */
 static void each_code(const tm_stats *stats, code_fn *fn, void *data)
 {
-    for (size_t rank = 0; rank < stats->bins; rank++) {
-        size_t at = tm_codes_ranked(stats->dtype, rank);
-        if (stats->hist[at] > 0)
-            fn(data, &(code){at, tm_code_value(stats->dtype, at), stats->hist[at]});
+    for (int half = 0; half < 2; half++) {
+        size_t at;
+        int step;
+        tm_codes_run(stats->dtype, half, &at, &step);
+        for (size_t i = 0; i < stats->bins / 2; i++, at += (size_t)step)
+            if (stats->hist[at] > 0)
+                fn(data, &(code){at, tm_code_value(stats->dtype, at), stats->hist[at]});
     }
 }
 
