@@ -8,6 +8,7 @@ typedef struct lazy_blob {
     tm_lazy_params params;
     tm_shared made; /* guards bytes: written before it is done, constant after */
     tm_job job;
+    tm_req req; /* of the last start */
     void *bytes;
 } lazy_blob;
 
@@ -19,11 +20,8 @@ static lazy_blob *as_lazy(tm_blob *blob)
 static void make_job(tm_job *job)
 {
     lazy_blob *self = TM_CONTAINER(job, lazy_blob, job);
-    tm_req req;
-    tm_req_init(&req, job->lane);
-    req.may_block = true;
-    int rc = self->params.make(self->params.ctx, &req, &self->bytes);
-    tm_shared_finish(&self->made, rc, tm_req_words(&req));
+    int rc = self->params.make(self->params.ctx, &self->req, &self->bytes);
+    tm_shared_finish(&self->made, rc, tm_req_words(&self->req));
     tm_blob_unref(&self->blob);
 }
 
@@ -31,11 +29,25 @@ static void start(tm_shared *shared)
 {
     lazy_blob *self = TM_CONTAINER(shared, lazy_blob, made);
     tm_blob_ref(&self->blob); /* the job's, which outlives readers that give up */
-    self->job = (tm_job){.run = make_job, .lane = TM_LANE_SELECTION};
+    tm_req_init(&self->req, TM_LANE_SELECTION);
+    self->req.may_block = true;
+    self->job = (tm_job){.run = make_job, .lane = TM_LANE_SELECTION, .key = self->params.key};
     tm_pool_submit(self->params.sched->openers, &self->job);
 }
 
-static const tm_shared_ops made_ops = {.start = start};
+static void cancel(tm_shared *shared)
+{
+    lazy_blob *self = TM_CONTAINER(shared, lazy_blob, made);
+    if (tm_pool_withdraw(self->params.sched->openers, &self->job)) {
+        tm_shared_finish(shared, -EINTR, "interrupted");
+        tm_blob_unref(&self->blob); /* the caller has another one */
+        return;
+    }
+    tm_fail(&self->req, EINTR, "interrupted");
+    atomic_store(&self->req.cancelled, true);
+}
+
+static const tm_shared_ops made_ops = {.start = start, .cancel = cancel};
 
 static int lazy_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
 {

@@ -11,8 +11,9 @@
 
 typedef struct tm_lazy_params {
     tm_sched *sched;
+    uint64_t key; /* what MAKE may have to wait for: tm_job.key */
     uint64_t size;
-    /* Makes exactly SIZE bytes, malloc'ed. Words in REQ. */
+    /* Makes exactly SIZE bytes, malloc'ed. Words in REQ, which is cancelled when nobody waits. */
     int (*make)(void *ctx, tm_req *req, void **ret);
     void *ctx;
     void (*free_ctx)(void *ctx); /* may be NULL */

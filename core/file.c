@@ -1,8 +1,11 @@
 #include "core/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct tm_file {
@@ -10,6 +13,7 @@ struct tm_file {
     atomic_uint refs;
     tm_file_identity identity;
     /* Guarded by the set's lock: */
+    bool may_map;                 /* constant while open */
     int fd;                       /* -1: not open */
     unsigned users;               /* of fd */
     tm_file *lru_prev, *lru_next; /* in the list while open without users */
@@ -195,7 +199,32 @@ static bool is_replaced(int rc)
     return rc == -EISDIR || rc == -EINVAL || rc == -ENXIO || rc == -ELOOP;
 }
 
-static int open_current(tm_file *file, tm_req *req, int *ret_fd)
+int tm_file_fail_known(const char *path, int rc, const tm_req *part, tm_req *req)
+{
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return tm_fail(req, ESTALE, "%s: the file is gone since it was mounted", path);
+    if (is_replaced(rc))
+        return tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
+    return tm_fail(req, -rc, "%s", tm_req_words(part));
+}
+
+/* A filesystem that can read without waiting is a local one; tmpfs, which cannot, is as well. */
+static bool is_local(int fd)
+{
+    char byte;
+    struct iovec iov = {&byte, 1};
+    struct statfs fs;
+    if (preadv2(fd, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN)
+        return true;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
+bool tm_file_may_map(const tm_file *file)
+{
+    return file->may_map;
+}
+
+static int open_current(tm_file *file, tm_req *req, int *ret_fd, bool *ret_may_map)
 {
     TM_AUTO_CLOSE int fd = -1;
     struct stat st;
@@ -208,6 +237,7 @@ static int open_current(tm_file *file, tm_req *req, int *ret_fd)
         return fail_open(file->path, rc, req);
     /* What is read ahead is for core/blob_file.c to say. */
     tm_ignore(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM));
+    *ret_may_map = (geteuid() == 0 || st.st_uid == geteuid()) && is_local(fd);
     *ret_fd = fd;
     fd = -1;
     return 0;
@@ -223,11 +253,13 @@ int tm_file_acquire(tm_file *file, bool nowait, tm_req *req, int *ret_fd)
     if (nowait)
         return -EAGAIN;
     TM_AUTO_CLOSE int fresh = -1;
-    TM_TRY(open_current(file, req, &fresh));
+    bool may_map = false;
+    TM_TRY(open_current(file, req, &fresh, &may_map));
     tm_file_set *set = file->set;
     pthread_mutex_lock(&set->lock);
     if (file->fd < 0) {
         file->fd = fresh;
+        file->may_map = may_map;
         fresh = -1;
         set->open++;
     } else if (file->users == 0) {

@@ -29,6 +29,9 @@ void tm_file_set_free(tm_file_set *set); /* every file must be gone */
 
 /* Looks at PATH (links followed), which must be a regular file that can be read. May block. */
 TM_MUST_CHECK int tm_file_new(tm_file_set *set, const char *path, tm_req *req, tm_file **ret);
+/* What RC of tm_file_new(), with words in PART, means where a regular file was known at PATH: that
+ * it is gone, or another one (-ESTALE), else RC. Words in REQ. */
+int tm_file_fail_known(const char *path, int rc, const tm_req *part, tm_req *req);
 tm_file *tm_file_ref(tm_file *file);
 tm_file *tm_file_unref(tm_file *file);
 
@@ -39,6 +42,11 @@ const tm_file_identity *tm_file_identity_of(const tm_file *file);
  * file, or none. With NOWAIT: -EAGAIN where it would have to be opened. */
 TM_MUST_CHECK int tm_file_acquire(tm_file *file, bool nowait, tm_req *req, int *ret_fd);
 void tm_file_release(tm_file *file);
+
+/* Of an acquired file: whether it lies on this machine, so that to look at it (fstat, mincore)
+ * never waits, and whether the kernel tells us which of its pages it holds. Since Linux 5.2
+ * mincore() tells owners and root; to others every page is resident. */
+bool tm_file_may_map(const tm_file *file);
 
 /* -ESTALE where the file behind FD (acquired) was written to since it was first seen. */
 TM_MUST_CHECK int tm_file_check(tm_file *file, int fd, tm_req *req);

@@ -62,16 +62,25 @@ static unsigned class_of(tm_lane lane)
     return lane < TM_LANE_VISIBLE ? lane : TM_LANE_VISIBLE;
 }
 
-/* Whether one more job of LANE may run beside those, of LIMIT threads: the last ones are for higher
- * lanes. */
-static bool has_room(const tm_pool *pool, const unsigned running[CLASSES], unsigned limit,
-                     tm_lane lane)
+/* Whether one more job of LANE may run: the last threads are for higher lanes. */
+static bool has_room(const tm_pool *pool, tm_lane lane)
 {
     const unsigned spared[CLASSES] = {0, pool->params.reserved / 2, pool->params.reserved};
     unsigned beside = 0;
     for (unsigned i = class_of(lane); i < CLASSES; i++)
-        beside += running[i];
-    return beside + spared[class_of(lane)] < limit;
+        beside += pool->running[i];
+    return beside + spared[class_of(lane)] < pool->params.threads;
+}
+
+/* The same for one key: here what higher lanes hold counts too, or each would get a share of its
+ * own of a disk that hangs. */
+static bool key_has_room(const tm_pool *pool, const key_use *use, tm_lane lane)
+{
+    const unsigned spared[CLASSES] = {0, pool->params.reserved / 2, pool->params.reserved};
+    unsigned running = 0;
+    for (unsigned i = 0; i < CLASSES; i++)
+        running += use->running[i];
+    return running + spared[class_of(lane)] < pool->params.per_key;
 }
 
 /* The use of KEY, NULL where none of its jobs runs. */
@@ -128,7 +137,7 @@ static void let_go_one(tm_pool *pool, key_use *use)
         tm_job *job = use->held[lane].next;
         if (job == &use->held[lane])
             continue;
-        if (has_room(pool, use->running, pool->params.per_key, job->lane)) {
+        if (key_has_room(pool, use, job->lane)) {
             list_remove(job);
             use->held_count--;
             put_in_lane(pool, job, true);
@@ -161,11 +170,11 @@ static tm_job *take_job(tm_pool *pool)
         tm_job *head = &pool->lanes[lane];
         while (head->next != head) {
             tm_job *job = head->next;
-            if (!has_room(pool, pool->running, pool->params.threads, job->lane))
+            if (!has_room(pool, job->lane))
                 return NULL; /* nor may one of a lower lane */
             unlink_job(pool, job);
             key_use *use = find_use(pool, job->key);
-            if (!use || has_room(pool, use->running, pool->params.per_key, job->lane))
+            if (!use || key_has_room(pool, use, job->lane))
                 return job;
             hold(use, job);
         }

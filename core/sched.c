@@ -8,8 +8,9 @@ enum {
     IO_PER_DISK = 12, /* so that a disk that hangs leaves threads to the others */
     IO_RESERVED = 4,  /* a single value is read even while a slow disk holds all others */
     OPENERS = 64,     /* started as they are needed */
-    OPENERS_PER_SOURCE = 4,
-    CLOCK_TICK_MS = 100, /* how late a deadline may be noticed */
+    OPENERS_PER_DISK = 8,
+    OPENERS_RESERVED = 4, /* what people ask for goes beside the looks after changes */
+    CLOCK_TICK_MS = 100,  /* how late a deadline may be noticed */
 };
 
 static struct timespec after_tick(void)
@@ -71,7 +72,10 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
          .threads = io,
          .reserved = io > IO_PER_DISK ? IO_RESERVED : 0,
          .per_key = io > IO_PER_DISK ? IO_PER_DISK : 0},
-        {.name = "tm-opener", .threads = OPENERS, .per_key = OPENERS_PER_SOURCE},
+        {.name = "tm-opener",
+         .threads = OPENERS,
+         .reserved = OPENERS_RESERVED,
+         .per_key = OPENERS_PER_DISK},
     };
     int rc = tm_pool_new(&pools[0], &sched->workers);
     if (rc == 0)

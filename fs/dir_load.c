@@ -58,7 +58,7 @@ static int load_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req 
 static bool add_member(tm_lister *lister, uint64_t number, const char *name)
 {
     tm_attr attr = {.ino = 0, .mode = S_IFDIR | 0555};
-    return number < lister->at || lister->emit(lister->ctx, name, &attr, number + 1);
+    return lister->emit(lister->ctx, name, &attr, number + 1);
 }
 
 static int load_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
@@ -67,17 +67,21 @@ static int load_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
     TM_AUTO_FREE char *prefix = NULL;
     TM_TRY(prefix_of(node, lister->req, &prefix));
     size_t len = strlen(prefix);
-    size_t first = tm_listing_lower_bound(&m->listing, prefix, len);
-    for (size_t i = tm_max_u64(first, lister->at); i < m->listing.count; i++) {
+    /* It goes on by number, since entries may come and go meanwhile. */
+    size_t first = lister->at ? tm_mounted_entry_after(m, lister->at - 1)
+                              : tm_listing_lower_bound(&m->listing, prefix, len);
+    for (size_t i = first; i < m->listing.count; i++) {
         const tm_entry *entry = &m->listing.entries[i];
         if (strncmp(entry->path, prefix, len) != 0)
             break;
         const char *name = entry->path + len;
         if (strchr(name, '/'))
             continue;
-        tm_node child = tm_node_near(node, kind_of(fs, entry), m->number_of[i], 0);
-        bool more = entry->is_dir && m->is_collection ? add_member(lister, i, name)
-                                                      : tm_lister_add(lister, i, name, &child);
+        uint32_t number = m->number_of[i];
+        tm_node child = tm_node_near(node, kind_of(fs, entry), number, 0);
+        bool more = entry->is_dir && m->is_collection
+                        ? add_member(lister, number, name)
+                        : tm_lister_emit(lister, number, name, &child);
         if (!more)
             break;
     }

@@ -33,11 +33,12 @@ static const struct {
 static int member_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
                          tm_node *ret)
 {
-    const tm_member *member = tm_mounted_member(node->mounted, name);
     tm_mounted *m = NULL;
-    if (!member || !member->shown)
-        return -ENOENT;
     TM_TRY(tm_session_member(fs->session, node->mounted, name, req, &m));
+    if (!tm_mounted_has_models(m)) {
+        tm_mounted_unref(m);
+        return -ENOENT;
+    }
     *ret = (tm_node){.mounted = m, .kind = TM_KIND_MODEL};
     return 0;
 }
@@ -55,21 +56,21 @@ static int model_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req
     return -ENOENT;
 }
 
-static int members_list(const tm_node *node, tm_lister *lister)
+static int members_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     const tm_mounted *m = node->mounted;
     tm_attr attr = {.ino = 0, .mode = S_IFDIR | 0555}; /* opened by its look-up */
     for (uint64_t i = lister->at; i < m->member_count; i++)
-        if (m->members[i].shown && !lister->emit(lister->ctx, m->members[i].name, &attr, i + 1))
+        if (tm_session_shows(fs->session, &m->members[i]) &&
+            !lister->emit(lister->ctx, m->members[i].name, &attr, i + 1))
             break;
     return 0;
 }
 
 static int model_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
-    (void)fs;
     if (node->mounted->is_collection)
-        return members_list(node, lister);
+        return members_list(fs, node, lister);
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, 0, 0);
         if (!tm_lister_add(lister, i, entries[i].name, &child))
@@ -204,8 +205,10 @@ static int model_json_make(void *ctx, tm_req *req, void **ret)
 
 static int model_json_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
-    tm_lazy_params params = {
-        .sched = fs->tree.sched, .make = model_json_make, .free_ctx = model_json_free};
+    tm_lazy_params params = {.sched = fs->tree.sched,
+                             .key = tm_mounted_key(node->mounted),
+                             .make = model_json_make,
+                             .free_ctx = model_json_free};
     TM_TRY(text_size(fs, node, req, &params.size));
     model_json *ctx = TM_NEW(model_json);
     if (!ctx)

@@ -82,15 +82,10 @@ static int root_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 
 /* ---- load/ and models/: a folder for each name ---- */
 
-static bool has_models(const tm_mounted *m)
-{
-    return m->model || m->is_collection;
-}
-
 static int names_lookup(tm_fs *fs, const char *name, tm_kind kind, tm_node *ret)
 {
     tm_mounted *m = tm_session_find(fs->session, name);
-    if (!m || (kind == TM_KIND_MODEL && !has_models(m))) {
+    if (!m || (kind == TM_KIND_MODEL && !tm_mounted_has_models(m))) {
         tm_mounted_unref(m);
         return -ENOENT;
     }
@@ -106,7 +101,7 @@ static int names_list(tm_fs *fs, tm_kind kind, tm_lister *lister)
         if (!m)
             break;
         tm_node child = {.mounted = m, .kind = kind};
-        if (kind == TM_KIND_LOAD || has_models(m))
+        if (kind == TM_KIND_LOAD || tm_mounted_has_models(m))
             more = tm_lister_add(lister, i, m->name, &child);
     }
     return 0;

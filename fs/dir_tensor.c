@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "core/codes.h"
 #include "core/selection.h"
 #include "core/text.h"
 #include "formats/view_npy.h"
@@ -62,9 +63,11 @@ static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
     bool has_values = tm_model_check_values(node->mounted->model, node->item, NULL) == 0;
+    bool counted = tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, node->sub);
-        if (!entries[i].listed || (needs_values(entries[i].kind) && !has_values))
+        if (!entries[i].listed || (needs_values(entries[i].kind) && !has_values) ||
+            (entries[i].kind == TM_KIND_HIST_TSV && !counted))
             continue;
         if (!tm_lister_add(lister, i, entries[i].name, &child))
             break;

@@ -12,7 +12,6 @@ struct tm_handle {
     tm_handle_params params;
     tm_file *whole; /* the file whose bytes these are, from its first on; NULL: none */
     int fd;         /* of whole, -1: none; open as long as the handle */
-    bool may_map;   /* whole, from its mapping */
     int backing_id;
     tm_handle *prev, *next; /* in the mount's list */
     pthread_mutex_t lock;   /* guards readings */
@@ -45,7 +44,6 @@ int tm_handle_new(const tm_handle_params *params, tm_handle **ret)
         tm_file_identity_of(extent.file)->size == blob->size &&
         tm_file_acquire(extent.file, true, NULL, &handle->fd) == 0)
         handle->whole = extent.file;
-    handle->may_map = params->mapped && handle->whole && tm_mapped_allowed(handle->fd);
     tm_reads *reads = params->reads;
     pthread_mutex_lock(&reads->lock);
     handle->next = reads->handles;
@@ -137,16 +135,14 @@ void tm_reads_done(tm_reads *reads)
 
 void tm_reads_begin(tm_reads *reads)
 {
-    pthread_mutex_lock(&reads->lock);
-    reads->count++;
-    pthread_mutex_unlock(&reads->lock);
+    atomic_fetch_add(&reads->count, 1);
 }
 
 void tm_reads_end(tm_reads *reads)
 {
+    /* The lock, so that who waits for the last one does not free it under us. */
     pthread_mutex_lock(&reads->lock);
-    assert(reads->count > 0);
-    if (--reads->count == 0)
+    if (atomic_fetch_sub(&reads->count, 1) == 1)
         pthread_cond_broadcast(&reads->none);
     pthread_mutex_unlock(&reads->lock);
 }
@@ -165,7 +161,7 @@ void tm_reads_finish(tm_reads *reads)
     for (tm_handle *handle = reads->handles; handle; handle = handle->next)
         cancel_all(handle);
     tm_waiting_cancel_all(reads->waiting);
-    while (reads->count)
+    while (atomic_load(&reads->count))
         pthread_cond_wait(&reads->none, &reads->lock);
     pthread_mutex_unlock(&reads->lock);
     while (reads->handles)
@@ -177,13 +173,14 @@ static void read_done(tm_read *read, int rc)
     reading *r = read->params.user;
     tm_tree *tree = r->handle->params.tree;
     tm_reads *reads = r->handle->params.reads;
+    uint64_t ino = r->handle->params.ino;
     fuse_req_t req = r->req;
     /* Returns only when no interrupt is using R; from here on none will. */
     fuse_req_interrupt_func(req, NULL, NULL);
     unlink_reading(r); /* the handle may be released once the kernel has its reply */
     free(r);
     if (rc < 0 && rc != -EINTR && tree->ops->failed)
-        tree->ops->failed(tree, rc, tm_req_words(&read->req));
+        tree->ops->failed(tree, ino, rc, tm_req_words(&read->req));
     if (rc < 0)
         tm_ignore(fuse_reply_err(req, -rc));
     else
@@ -238,12 +235,11 @@ static bool reply_mapped(tm_handle *handle, fuse_req_t req, uint64_t at, size_t 
     tm_extent extent;
     int fd;
     if (handle->whole)
-        return handle->may_map && tm_mapped_reply(mapped, req, handle->whole, handle->fd, at, len);
+        return mapped && tm_mapped_reply(mapped, req, handle->whole, handle->fd, at, len);
     if (!mapped || !tm_blob_locate(handle->params.file.blob, at, len, &extent) ||
         tm_file_acquire(extent.file, true, NULL, &fd) < 0)
         return false;
-    bool replied =
-        tm_mapped_allowed(fd) && tm_mapped_reply(mapped, req, extent.file, fd, extent.off, len);
+    bool replied = tm_mapped_reply(mapped, req, extent.file, fd, extent.off, len);
     tm_file_release(extent.file);
     return replied;
 }

@@ -18,13 +18,14 @@ typedef struct tm_handle tm_handle;
 typedef struct tm_reads {
     pthread_mutex_t lock; /* before a handle's */
     pthread_cond_t none;
-    unsigned count;             /* requests under way */
+    atomic_uint count;          /* requests under way */
     tm_handle *handles;         /* list of all */
     struct tm_waiting *waiting; /* list: see fs/fuse_waiting.h */
 } tm_reads;
 
 typedef struct tm_handle_params {
     tm_tree *tree;
+    uint64_t ino;
     tm_mapped *mapped; /* NULL: not that way */
     tm_reads *reads;
     uint64_t timeout_ns;

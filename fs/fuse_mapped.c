@@ -143,13 +143,6 @@ void tm_mapped_free(tm_mapped *mapped)
 
 /* ---- Replies ---- */
 
-/* Since Linux 5.2, mincore() tells others that every page is resident. */
-bool tm_mapped_allowed(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 && (geteuid() == 0 || st.st_uid == geteuid());
-}
-
 /* The window of FILE that begins at NUMBER * WINDOW_BYTES, mapped if need be; NULL where it cannot
  * be. RET_OLD is what it takes the place of, for the caller to unmap. The lock is held. */
 static window *find_window(tm_mapped *mapped, tm_file *file, int fd, uint64_t number,
@@ -214,7 +207,7 @@ static bool is_resident(const char *bytes, size_t len)
 bool tm_mapped_reply(tm_mapped *mapped, fuse_req_t req, tm_file *file, int fd, uint64_t off,
                      size_t len)
 {
-    if (len == 0 || len > OVERLAP / 2 || sysconf(_SC_PAGESIZE) != PAGE)
+    if (len == 0 || len > OVERLAP / 2 || !tm_file_may_map(file) || sysconf(_SC_PAGESIZE) != PAGE)
         return false;
     window *w = use_window(mapped, file, fd, off / WINDOW_BYTES);
     if (!w)

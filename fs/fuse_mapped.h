@@ -18,11 +18,9 @@ typedef struct tm_mapped tm_mapped;
 TM_MUST_CHECK int tm_mapped_new(tm_mapped **ret);
 void tm_mapped_free(tm_mapped *mapped);
 
-/* Whether the kernel tells us what it holds of this file (it tells owners, writers and root). */
-bool tm_mapped_allowed(int fd);
-
 /*
  * Replies to REQ with bytes [off, off + len) of FILE, which is open as FD, and returns true; false
+ * where it may not be mapped (tm_file_may_map),
  * where they are not all in memory or FILE has changed: nothing was replied.
  */
 bool tm_mapped_reply(tm_mapped *mapped, fuse_req_t req, tm_file *file, int fd, uint64_t off,

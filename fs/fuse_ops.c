@@ -9,8 +9,10 @@
 #include "fs/fuse_backing.h"
 #include "fs/fuse_waiting.h"
 
-/* What never comes to be something else: a source that changes gets other inode numbers. */
-static const double KEEP_S = 3600;
+/* What never comes to be something else: a source that changes gets other inode numbers. For years:
+ * where the kernel asked again for what was replaced, a file that is still open would end (ESTALE).
+ */
+static const double KEEP_S = 1e9;
 /*
  * What a name stands for in a folder whose names may change. The kernel then asks again, ten times
  * a second at most, and need not be told. To tell it would be to wait for its lock of the folder,
@@ -195,6 +197,7 @@ static int open_handle(const tm_op *o, tm_req *req, tm_handle **ret)
 {
     tm_fuse *fuse = o->fuse;
     tm_handle_params params = {.tree = fuse->tree,
+                               .ino = o->ino,
                                .mapped = fuse->mapped,
                                .reads = &fuse->reads,
                                .timeout_ns = fuse->timeout_ns};

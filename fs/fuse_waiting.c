@@ -39,7 +39,7 @@ void tm_op_fail(const tm_op *op, int rc, const tm_req *req)
 {
     tm_tree *tree = op->fuse->tree;
     if (rc != -ENOENT && rc != -EINTR && tm_req_words(req)[0] && tree->ops->failed)
-        tree->ops->failed(tree, rc, tm_req_words(req));
+        tree->ops->failed(tree, op->ino, rc, tm_req_words(req));
     tm_ignore(fuse_reply_err(op->fuse_req, -rc));
 }
 
@@ -91,11 +91,16 @@ static void give_up(tm_job *job)
     tm_sched *sched = w->op.fuse->tree->sched;
     bool withdrawn = tm_pool_withdraw(sched->openers, &w->run_job);
     bool in_time = w->timer.deadline_ns == 0 || tm_now_ns() < w->timer.deadline_ns;
+    tm_req req; /* W's own is the run's */
+    tm_req_init(&req, TM_LANE_SCALAR);
+    int rc = tm_fail(&req, in_time ? EINTR : ETIMEDOUT, "no answer within the time limit");
     if (tm_op_claim(&w->op) == 0)
-        tm_ignore(fuse_reply_err(w->op.fuse_req, in_time ? EINTR : ETIMEDOUT));
+        tm_op_fail(&w->op, rc, &req);
+    tm_reads *reads = &w->op.fuse->reads;
     if (withdrawn)
         finish(w);
     unref(w);
+    tm_reads_end(reads);
 }
 
 /* Only what it waits for is to be ended with it: an opening that takes long is of use to the next
@@ -109,6 +114,7 @@ static void answer_now(tm_waiting *w, bool cancel)
     if (atomic_exchange(&w->given_up, true))
         return;
     atomic_fetch_add(&w->refs, 1);
+    tm_reads_begin(&w->op.fuse->reads); /* the mount does not end before the answer */
     w->give_up_job = (tm_job){.run = give_up, .lane = TM_LANE_SCALAR};
     tm_pool_submit(w->op.fuse->tree->sched->workers, &w->give_up_job);
 }
@@ -167,12 +173,13 @@ static void start_waiting(const tm_op *op)
         tm_ignore(fuse_reply_err(op->fuse_req, ENOMEM));
         return;
     }
-    link_waiting(w);
-    if (fuse->timeout_ns) {
+    if (fuse->timeout_ns)
         w->timer = (tm_timer){.deadline_ns = tm_now_ns() + fuse->timeout_ns, .expire = expire};
-        tm_sched_watch(fuse->tree->sched, &w->timer);
-    }
+    link_waiting(w);
     fuse_req_interrupt_func(op->fuse_req, on_interrupt, w);
+    /* From here on the request may be answered, and gone, at any time. */
+    if (fuse->timeout_ns)
+        tm_sched_watch(fuse->tree->sched, &w->timer);
     tm_pool_submit(fuse->tree->sched->openers, &w->run_job);
 }
 

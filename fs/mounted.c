@@ -77,8 +77,15 @@ tm_member *tm_mounted_member(tm_mounted *m, const char *name)
 
 const tm_entry *tm_mounted_entry(const tm_mounted *m, uint32_t number)
 {
-    uint32_t entry = number < m->numbered_count ? m->numbered[number].entry : TM_ENTRY_GONE;
-    return entry == TM_ENTRY_GONE ? NULL : &m->listing.entries[entry];
+    bool there = number < m->numbered_count && !m->numbered[number].gone;
+    return there ? &m->listing.entries[m->numbered[number].entry] : NULL;
+}
+
+size_t tm_mounted_entry_after(const tm_mounted *m, uint64_t number)
+{
+    if (number >= m->numbered_count)
+        return m->listing.count;
+    return m->numbered[number].entry + !m->numbered[number].gone;
 }
 
 static bool is_same(const tm_entry *a, const tm_entry *b)
@@ -87,14 +94,31 @@ static bool is_same(const tm_entry *a, const tm_entry *b)
 }
 
 /* The number that the I-th entry had in WAS (may be NULL), if it is the same file. */
-static uint32_t number_before(const tm_mounted *m, size_t i, const tm_mounted *was)
+static bool number_before(const tm_mounted *m, size_t i, const tm_mounted *was, uint32_t *ret)
 {
     const tm_entry *entry = &m->listing.entries[i];
     size_t at;
     if (!was || !tm_listing_find(&was->listing, entry->path, strlen(entry->path), &at) ||
         !is_same(entry, &was->listing.entries[at]))
-        return TM_ENTRY_GONE;
-    return was->number_of[at];
+        return false;
+    *ret = was->number_of[at];
+    return true;
+}
+
+/* Where what has number I in WAS stood, as a place in the new listing: who is in the midst of a
+ * list goes on from there. */
+static uint32_t place_now(const tm_mounted *m, const tm_mounted *was, uint32_t i)
+{
+    uint32_t then = was->numbered[i].entry;
+    if (then == was->listing.count)
+        return (uint32_t)m->listing.count;
+    const char *path = was->listing.entries[then].path;
+    size_t at = tm_listing_lower_bound(&m->listing, path, strlen(path));
+    /* Another file of that name stands in the place of the one that is gone. */
+    if (!was->numbered[i].gone && at < m->listing.count &&
+        strcmp(m->listing.entries[at].path, path) == 0)
+        at++;
+    return (uint32_t)at;
 }
 
 /* Numbers the entries: as in WAS, whose lock is held, and behind those. */
@@ -108,14 +132,15 @@ static int number_entries(tm_mounted *m, const tm_mounted *was, tm_req *req)
     if (!m->number_of || !m->numbered)
         return tm_fail(req, ENOMEM, "out of memory");
     for (uint32_t i = 0; i < count; i++)
-        m->numbered[i].entry = TM_ENTRY_GONE;
+        m->numbered[i] = (tm_numbered){place_now(m, was, i), true, NULL};
     for (size_t i = 0; i < m->listing.count; i++) {
-        uint32_t before = number_before(m, i, was);
-        uint32_t number = before == TM_ENTRY_GONE ? count++ : before;
+        uint32_t number = count;
+        bool known = number_before(m, i, was, &number);
         m->number_of[i] = number;
-        m->numbered[number].entry = (uint32_t)i;
-        if (before != TM_ENTRY_GONE && was->numbered[before].file)
-            m->numbered[number].file = tm_file_ref(was->numbered[before].file);
+        m->numbered[number] = (tm_numbered){(uint32_t)i, false, NULL};
+        if (known && was->numbered[number].file)
+            m->numbered[number].file = tm_file_ref(was->numbered[number].file);
+        count += !known;
     }
     m->numbered_count = count;
     return 0;
@@ -281,14 +306,9 @@ bool tm_mounted_is_current(const tm_mounted *m)
     return !tm_mounted_is_gone(m) && tm_listing_is_current(&m->listing);
 }
 
-uint64_t tm_serial_key(uint32_t serial)
-{
-    return (uint64_t)serial + 1;
-}
-
 uint64_t tm_mounted_key(const tm_mounted *m)
 {
-    return tm_serial_key(m->serial);
+    return tm_mounted_is_gone(m) ? 0 : m->listing.root_identity.dev + 1;
 }
 
 tm_mounted *tm_mounted_ref(tm_mounted *m)
@@ -350,16 +370,19 @@ int tm_mounted_file(tm_mounted *m, tm_file_set *set, uint32_t number, tm_req *re
     tm_req part;
     tm_req_init_part(&part, req);
     int rc = tm_file_new(set, path, &part, &file);
-    if (rc == -ENOENT)
-        return tm_fail(req, ESTALE, "%s: the file is gone since it was mounted", path);
     if (rc < 0)
-        return tm_fail(req, -rc, "%s", tm_req_words(&part));
+        return tm_file_fail_known(path, rc, &part, req);
     if (tm_file_identity_equal(tm_file_identity_of(file), &entry->identity))
         *ret = keep_file(m, number, file);
     else
         rc = tm_fail(req, ESTALE, "%s: the file changed while it was mounted", path);
     tm_file_unref(file);
     return rc;
+}
+
+bool tm_mounted_has_models(const tm_mounted *m)
+{
+    return m->model || m->is_collection;
 }
 
 unsigned tm_mounted_depth(const tm_mounted *m)

@@ -22,17 +22,17 @@ typedef struct tm_mounted tm_mounted;
 /* A folder of a collection. */
 typedef struct tm_member {
     char *name;
-    bool shown;         /* under models/ too: it holds weights, or a collection */
+    bool shown;         /* under models/ too, as far as can be told before it is opened */
     tm_mounted *opened; /* NULL: not looked up yet; guarded by the session's lock */
 } tm_member;
 
 /* A file or folder of the listing, by the number that it has in inode numbers. */
 typedef struct tm_numbered {
-    uint32_t entry; /* of the listing; TM_ENTRY_GONE: it is not there any more */
-    tm_file *file;  /* NULL: not read yet */
+    uint32_t
+        entry; /* of the listing; of one that is gone, the first of those that stood behind it */
+    bool gone;
+    tm_file *file; /* NULL: not read yet */
 } tm_numbered;
-
-#define TM_ENTRY_GONE UINT32_MAX
 
 struct tm_mounted {
     atomic_uint refs;
@@ -97,11 +97,16 @@ tm_member *tm_mounted_member(tm_mounted *m, const char *name);
 
 /* The entry of the listing that has NUMBER; NULL where it is gone. */
 const tm_entry *tm_mounted_entry(const tm_mounted *m, uint32_t number);
+/* Which entry follows the one with NUMBER, whether that is there or gone. */
+size_t tm_mounted_entry_after(const tm_mounted *m, uint64_t number);
 
 /* The file with NUMBER (which is there), referenced: one object however often it is opened, so that
  * its descriptor and its mapping are shared. -ESTALE where it is another one now. May block. */
 TM_MUST_CHECK int tm_mounted_file(tm_mounted *m, tm_file_set *set, uint32_t number, tm_req *req,
                                   tm_file **ret);
+
+/* Whether models/ shows it: it is a checkpoint, or a collection of such. */
+bool tm_mounted_has_models(const tm_mounted *m);
 
 /* How many components NAME has: how far up models/ is. */
 unsigned tm_mounted_depth(const tm_mounted *m);

@@ -128,6 +128,8 @@ typedef struct tm_lister {
 /* Gives NODE (borrowed) to the lister under NAME as entry NUMBER of its folder: false where it has
  * had enough. Nodes whose attributes fail are shown with size 0. */
 bool tm_lister_add(tm_lister *lister, uint64_t number, const char *name, const tm_node *node);
+/* The same for folders whose numbers are in no order: whoever lists them begins behind AT. */
+bool tm_lister_emit(tm_lister *lister, uint64_t number, const char *name, const tm_node *node);
 
 typedef struct tm_kind_ops {
     uint32_t mode; /* type and permissions */

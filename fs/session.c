@@ -227,17 +227,17 @@ static void drop_tiles(tm_session *s, const tm_mounted *m)
             drop_tiles(s, m->members[i].opened);
 }
 
-/* Puts FRESH (NULL: nothing) where WAS (NULL: nothing yet) stands under NAME; false where something
- * else stands there by now. */
+/* Puts FRESH (NULL: nothing) where WAS stands under NAME; false where something else stands there
+ * by now. */
 static bool replace(tm_session *s, const char *name, tm_mounted *was, tm_mounted *fresh)
 {
     pthread_mutex_lock(&s->lock);
     tm_mounted **place = place_of(s, name);
     bool stood = place && *place == was;
-    if (stood && was)
+    if (stood)
         set_serials(s, was, false);
     if (stood && fresh) {
-        if (was && was->serial == fresh->serial)
+        if (was->serial == fresh->serial)
             carry_members(fresh, was);
         *place = tm_mounted_ref(fresh);
         set_serials(s, fresh, true);
@@ -247,7 +247,7 @@ static bool replace(tm_session *s, const char *name, tm_mounted *was, tm_mounted
         remove_from_top(s, place);
     }
     pthread_mutex_unlock(&s->lock);
-    if (stood && was) {
+    if (stood) {
         if (!fresh || fresh->serial != was->serial)
             drop_tiles(s, was);
         tm_mounted_unref(was);
@@ -264,6 +264,18 @@ static tm_mounted *opened_member(tm_session *s, const tm_member *member)
     tm_mounted *m = member->opened ? tm_mounted_ref(member->opened) : NULL;
     pthread_mutex_unlock(&s->lock);
     return m;
+}
+
+bool tm_session_shows(tm_session *s, const tm_member *member)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = opened_member(s, member);
+    return m ? tm_mounted_has_models(m) : member->shown;
+}
+
+uint64_t tm_session_key(tm_session *s, uint32_t serial)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_by_serial(s, serial);
+    return m ? tm_mounted_key(m) : 0;
 }
 
 static void visit(tm_session *s, tm_mounted *m, tm_session_visit_fn *fn, void *ctx)
@@ -438,6 +450,21 @@ int tm_session_reload(tm_session *s, const char *name, tm_req *req)
 
 /* ---- Members of collections ---- */
 
+/* M becomes the member that COLLECTION has under the same name, unless that is gone by now or
+ * another one stands there: then M is for its caller alone. */
+static void keep_member(tm_session *s, const tm_mounted *collection, tm_mounted *m)
+{
+    pthread_mutex_lock(&s->lock);
+    tm_mounted **parent = place_of(s, collection->name);
+    tm_mounted **place =
+        parent && *parent && (*parent)->serial == collection->serial ? place_of(s, m->name) : NULL;
+    if (place && !*place) {
+        *place = tm_mounted_ref(m);
+        set_serials(s, m, true);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 static int open_member(tm_session *s, tm_mounted *collection, const char *member, const char *name,
                        tm_req *req, tm_mounted **ret)
 {
@@ -445,8 +472,7 @@ static int open_member(tm_session *s, tm_mounted *collection, const char *member
     if (!source)
         return tm_fail(req, ENOMEM, "out of memory");
     TM_TRY(open_source(s, name, source, req, ret));
-    /* Where the collection is gone by now, it is for its caller alone. */
-    tm_ignore(replace(s, name, NULL, *ret));
+    keep_member(s, collection, *ret);
     return 0;
 }
 
@@ -514,7 +540,9 @@ static int follow(tm_session *s, tm_mounted *m, tm_req *req)
     tm_req anew;
     tm_req_init_part(&anew, req);
     rc = open_anew(s, m, &anew);
-    if (rc < 0 && tm_req_check_wait(req) == 0 && !tm_mounted_is_gone(m))
+    /* Any other trouble may pass: what stands stays, and is tried again in a second. */
+    bool gone = rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP;
+    if (gone && !tm_mounted_is_gone(m))
         mark_gone(s, m, tm_req_words(&anew));
     return rc;
 }
@@ -546,27 +574,23 @@ typedef struct check_job {
     tm_mounted *m; /* referenced */
 } check_job;
 
-static void keep_up_visited(void *ctx, const tm_mounted *m)
-{
-    check_job *self = ctx;
-    tm_req req;
-    tm_req_init(&req, self->job.lane);
-    req.may_block = true;
-    keep_up(self->session, m->name, &req);
-}
-
 static void run_check(tm_job *job)
 {
     check_job *self = TM_CONTAINER(job, check_job, job);
-    visit(self->session, self->m, keep_up_visited, self);
+    tm_req req;
+    tm_req_init(&req, job->lane);
+    req.may_block = true;
+    keep_up(self->session, self->m->name, &req);
     atomic_store(&self->m->checking, false);
     tm_mounted_unref(self->m);
     free(self);
 }
 
-/* On an opener's thread: a source that hangs keeps back nobody else. */
-static void start_check(tm_session *s, tm_mounted *m)
+/* Each on an opener's thread of its own: one that hangs keeps back nobody else. */
+static void start_check(void *ctx, const tm_mounted *standing_now)
 {
+    tm_mounted *m = (tm_mounted *)(uintptr_t)standing_now; /* it is counted and flagged, no more */
+    tm_session *s = ctx;
     check_job *self = atomic_exchange(&m->checking, true) ? NULL : malloc(sizeof(*self));
     if (!self)
         return; /* it is being checked, or will be in a second */
@@ -587,12 +611,7 @@ static void *watch_main(void *arg)
         struct timespec at = after_ms(WATCH_PERIOD_S * 1000);
         pthread_cond_clockwait(&s->wake, &s->lock, CLOCK_MONOTONIC, &at);
         pthread_mutex_unlock(&s->lock);
-        for (size_t i = 0;; i++) {
-            TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(s, i);
-            if (!m)
-                break;
-            start_check(s, m);
-        }
+        tm_session_each(s, start_check, s);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);

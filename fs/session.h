@@ -63,6 +63,12 @@ tm_mounted *tm_session_at(tm_session *session, size_t i);
 TM_MUST_CHECK int tm_session_member(tm_session *session, tm_mounted *collection, const char *name,
                                     tm_req *req, tm_mounted **ret);
 
+/* Whether models/ shows a member of a collection. */
+bool tm_session_shows(tm_session *session, const tm_member *member);
+
+/* What a thread that waits for the source of SERIAL waits for: its disk (tm_job.key). */
+uint64_t tm_session_key(tm_session *session, uint32_t serial);
+
 /* The fingerprint of a model (64 hex digits): from its files' names, sizes, headers and a sample of
  * blocks; see formats/fingerprint.h. Computed once. May block. */
 TM_MUST_CHECK int tm_session_fingerprint(tm_session *session, tm_mounted *m, tm_req *req,

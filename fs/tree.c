@@ -162,15 +162,18 @@ int tm_fs_attr(tm_fs *fs, const tm_node *node, tm_req *req, tm_attr *ret)
     return 0;
 }
 
-bool tm_lister_add(tm_lister *lister, uint64_t number, const char *name, const tm_node *node)
+bool tm_lister_emit(tm_lister *lister, uint64_t number, const char *name, const tm_node *node)
 {
     tm_attr attr;
-    if (number < lister->at)
-        return true;
     if (tm_fs_attr(lister->fs, node, lister->req, &attr) < 0)
         attr = (tm_attr){.ino = 0, .mode = tm_kind_get(node->kind)->mode};
     attr.name_live = lister->live;
     return lister->emit(lister->ctx, name, &attr, number + 1);
+}
+
+bool tm_lister_add(tm_lister *lister, uint64_t number, const char *name, const tm_node *node)
+{
+    return number < lister->at || tm_lister_emit(lister, number, name, node);
 }
 
 int tm_fs_text_blob(char *text_take, size_t len, tm_req *req, tm_blob **ret)
@@ -275,10 +278,14 @@ static void fs_forget(tm_tree *tree, uint64_t ino, uint64_t count)
         tm_intern_forget(as_fs(tree)->intern, ino & ((UINT64_C(1) << KIND_SHIFT) - 1), count);
 }
 
-static void fs_failed(tm_tree *tree, int rc, const char *words)
+/* The words name the file where they are about one; the rest is of the source. */
+static void fs_failed(tm_tree *tree, uint64_t ino, int rc, const char *words)
 {
-    tm_log_add(tm_session_log(as_fs(tree)->session), TM_LOG_ERROR, "%s (%s)", words,
-               strerrorname_np(-rc));
+    tm_session *session = as_fs(tree)->session;
+    TM_AUTO(tm_mounted_unrefp)
+    tm_mounted *m = tm_session_by_serial(session, (uint32_t)(ino >> SERIAL_SHIFT));
+    tm_log_add(tm_session_log(session), TM_LOG_ERROR, "%s%s%s (%s)", m ? m->name : "",
+               m ? ": " : "", words, strerrorname_np(-rc));
 }
 
 static void add_bytes(void *ctx, const tm_mounted *m)
@@ -296,8 +303,8 @@ static uint64_t fs_total_bytes(tm_tree *tree)
 
 static uint64_t fs_key(tm_tree *tree, uint64_t ino)
 {
-    (void)tree;
-    return tm_serial_key((uint32_t)(ino >> SERIAL_SHIFT));
+    /* Serial 0: the mount's own files, of which ctl waits for whatever source it names. */
+    return tm_session_key(as_fs(tree)->session, (uint32_t)(ino >> SERIAL_SHIFT));
 }
 
 static const tm_tree_ops fs_ops = {

@@ -50,8 +50,8 @@ typedef struct tm_tree_ops {
     int (*write)(tm_tree *tree, uint64_t ino, const void *bytes, size_t len, tm_req *req);
     /* The kernel has forgotten COUNT of the look-ups of INO that it was answered. */
     void (*forget)(tm_tree *tree, uint64_t ino, uint64_t count);
-    /* A reader was answered an error, with words. */
-    void (*failed)(tm_tree *tree, int rc, const char *words);
+    /* A request for INO was answered an error, with words. */
+    void (*failed)(tm_tree *tree, uint64_t ino, int rc, const char *words);
     /* The bytes of everything, for statfs. */
     uint64_t (*total_bytes)(tm_tree *tree);
 } tm_tree_ops;

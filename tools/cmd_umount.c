@@ -9,13 +9,13 @@ static int run(const tm_cmd *cmd, int argc, char **argv)
         return tm_usage_error(cmd, "one mount point is needed");
     tm_req req;
     tm_req_init(&req, TM_LANE_SCALAR);
-    if (tm_mount_clear_stale(argv[1])) {
+    int rc = tm_mount_unmount(argv[1], &req);
+    /* Only then is the mount asked anything: its daemon may be stuck. */
+    if (rc < 0 && tm_mount_clear_stale(argv[1])) {
         fprintf(stderr, "tmorph: %s: its daemon was gone; cleared\n", argv[1]);
-        return TM_EXIT_GOOD;
+        rc = 0;
     }
-    if (tm_mount_unmount(argv[1], &req) < 0)
-        return tm_complain("%s", tm_req_words(&req));
-    return TM_EXIT_GOOD;
+    return rc < 0 ? tm_complain("%s", tm_req_words(&req)) : TM_EXIT_GOOD;
 }
 
 const tm_cmd tm_cmd_umount = {

@@ -185,6 +185,75 @@ def test_what_hangs_is_answered_when_its_time_is_up():
             wait_until(lambda: not read_error(m.models / "slow/late/state"), what="an opening")
 
 
+def test_looks_after_many_hanging_sources_leave_threads():
+    fast = small(folder("fast"))
+    count = 70  # more than there are openers
+    with SlowFolder() as slow:
+        for i in range(count):
+            small(slow.real / f"m{i}")
+        names = [f"s{i}={slow.path}/m{i}" for i in range(count)]
+        with Mount(*names, f"fast={fast.path}", opts="timeout=3") as m:
+            slow.hold("look")
+            time.sleep(2.5)  # all of them are being looked at
+            assert not prompt(lambda: read_error(m.load / "fast/config.json"))
+            prompt(lambda: m.command("reload fast"))
+            assert prompt(lambda: is_right(m, fast, "fast"))
+            slow.let_go()
+
+
+def test_descriptions_and_commands_of_a_hanging_source_leave_threads():
+    fast = small(folder("fast"))
+    with SlowFolder() as slow:
+        small(slow.real / "m")
+        with Mount(f"s={slow.path}/m", f"fast={fast.path}", opts="timeout=1") as m:
+            (m.models / "s/model.json").stat()
+            slow.hold("read")
+            threads = [threading.Thread(target=read_error, args=(m.models / "s/model.json",))
+                       for _ in range(12)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not prompt(lambda: read_error(m.models / "fast/model.json"))
+            slow.hold("all")
+            for _ in range(6):
+                assert error_name(m.command, "reload s") == "ETIMEDOUT"
+            prompt(lambda: m.command("reload fast"))
+            prompt(lambda: m.command("remove s"))
+            assert "no answer within the time limit" in (m.path / ".tmorph/log").read_text()
+            slow.let_go()
+
+
+def test_a_member_that_is_late_is_nobody_elses():
+    other = folder("other")
+    small(other / "x", seed=9)
+    with SlowFolder() as slow:
+        small(slow.real / "coll/x", seed=1)
+        with Mount(f"c={slow.path}/coll") as m:
+            slow.hold("read", "/coll/x/")
+            path = m.load / "c/x/model.safetensors"
+            thread = threading.Thread(target=read_error, args=(path,))
+            thread.start()
+            time.sleep(0.5)
+            m.command("remove c")
+            m.command(f"add c={other}")
+            slow.let_go()
+            thread.join()
+            assert path.read_bytes() == (other / "x/model.safetensors").read_bytes()
+
+
+def test_a_stuck_daemon_can_be_unmounted():
+    made = small(folder("m"))
+    m = Mount(f"m={made.path}")
+    m.__enter__()
+    os.kill(m.pid, signal.SIGSTOP)
+    try:
+        prompt(lambda: tmtest.tmorph("umount", m.path, check=0))
+    finally:
+        os.kill(m.pid, signal.SIGCONT)
+    wait_until(lambda: tmtest.daemon_pid(m.path) is None, 10, "the end of the daemon")
+
+
 def test_the_mount_ends_while_its_source_hangs():
     with SlowFolder() as slow:
         small(slow.real / "in")
@@ -319,6 +388,43 @@ def test_a_growing_log_disturbs_nobody():
         assert os.pread(fd, 1 << 20, 0) == (made.path / "model.safetensors").read_bytes()
         os.close(fd)
         assert "opened anew" not in (m.path / ".tmorph/log").read_text()
+
+
+def test_members_may_lose_their_weights_and_get_some():
+    run = folder("run")
+    small(run / "a")
+    small(run / "b")
+    small(run / "deep/c")
+    (run / "late/d").mkdir(parents=True)
+    with Mount(f"run={run}") as m:
+        (run / "b/model.safetensors").unlink()
+        read_error(m.models / "run/b/state")
+        (run / "deep/c/model.safetensors").unlink()
+        wait_until(lambda: not (m.models / "run/b").exists(), what="the end of b")
+        wait_until(lambda: not (m.models / "run/deep").exists(), what="the end of deep")
+        assert m.state("run/a") == "ready"
+        small(run / "late/d")
+        wait_until(lambda: not read_error(m.models / "run/late/d/state"), what="a late member")
+        assert "late" in os.listdir(m.models / "run")
+
+
+def test_a_list_goes_on_while_files_come_and_go():
+    made = small(folder("many"))
+    count = 3000  # more than the kernel takes at once
+    for i in range(count):
+        (made.path / f"file-{i:05}-with-a-long-name").touch()
+    with Mount(f"m={made.path}") as m:
+        names = set(os.listdir(made.path))
+        listed = os.scandir(m.load / "m")
+        seen = [next(listed).name for _ in range(100)]
+        gone = {f"file-{i:05}-with-a-long-name" for i in range(50)}
+        for name in gone:
+            (made.path / name).unlink()
+        (made.path / "aaa-new").touch()
+        wait_until(lambda: (m.load / "m/aaa-new").exists(), what="a new file")
+        seen += [entry.name for entry in listed]
+        assert len(seen) == len(set(seen)), "listed twice"
+        assert not names - gone - set(seen), sorted(names - gone - set(seen))[:3]
 
 
 BUSY = """

@@ -284,6 +284,39 @@ static void the_highest_of_those_held_goes_next_and_may_use_what_is_spared(void 
     tm_pool_free(pool);
 }
 
+static void a_key_has_no_more_than_its_share_in_all_lanes_together(void **state)
+{
+    (void)state;
+    enum {
+        SHARE = 6,
+        JOBS = 30
+    };
+    static const tm_lane lanes[] = {TM_LANE_SCALAR, TM_LANE_SELECTION, TM_LANE_VISIBLE};
+    for (unsigned from = 0; from < 3; from++) {
+        note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        event hold = EVENT_INIT;
+        tm_pool *pool = pool_of_keys(40, 2, SHARE);
+        lettered_job jobs[JOBS], other = keyed(&n, 'o', TM_LANE_INDEX, 8);
+        for (unsigned i = 0; i < JOBS; i++) {
+            jobs[i] = keyed(&n, 'j', lanes[(i / 10 + from) % 3], 7);
+            jobs[i].hold = &hold;
+            tm_pool_submit(pool, &jobs[i].job);
+        }
+        tm_pool_submit(pool, &other.job);
+        wait_done(pool, 1);
+        uint64_t running = 0;
+        tm_pool_lane_counts counts[TM_LANE_COUNT];
+        tm_pool_counts(pool, counts);
+        for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+            running += counts[lane].running;
+        assert_in_range(running, 1, SHARE);
+        event_set(&hold);
+        wait_done(pool, JOBS + 1);
+        tm_pool_free(pool);
+        assert_int_equal(n.count, JOBS + 1);
+    }
+}
+
 static void those_held_go_on_where_one_of_them_is_withdrawn(void **state)
 {
     (void)state;
@@ -489,6 +522,7 @@ int main(void)
         cmocka_unit_test(a_low_job_follows_the_one_that_kept_it_waiting),
         cmocka_unit_test(a_key_that_hangs_leaves_threads_to_the_others),
         cmocka_unit_test(the_highest_of_those_held_goes_next_and_may_use_what_is_spared),
+        cmocka_unit_test(a_key_has_no_more_than_its_share_in_all_lanes_together),
         cmocka_unit_test(those_held_go_on_where_one_of_them_is_withdrawn),
         cmocka_unit_test(jobs_that_come_at_once_do_not_wait_for_one_thread),
         cmocka_unit_test(a_pool_that_is_freed_runs_what_its_jobs_still_submit),

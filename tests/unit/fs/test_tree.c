@@ -387,7 +387,8 @@ static void folders_of_selections_list_nothing(void **state)
         snprintf(path, sizeof(path), "models/dtypes/tensors/I32.of.2/%s", folders[i]);
         expect_names(path, "");
     }
-    expect_names("models/dtypes/tensors/I32.of.2", "name\ndtype\nshape\ndata.npy\n");
+    expect_names("models/dtypes/tensors/I32.of.2",
+                 "name\ndtype\nshape\ndata.npy\nstats.json\nhist.tsv\n");
 }
 
 static void scaled_values_are_those_of_codes_and_scales(void **state)

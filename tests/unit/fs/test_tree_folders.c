@@ -425,7 +425,7 @@ static void failures_are_lines_of_the_log(void **state)
 {
     (void)state;
     size_t len;
-    tree->ops->failed(tree, -EBADMSG, "words about a read");
+    tree->ops->failed(tree, TM_INO_ROOT, -EBADMSG, "words about a read");
     char *text = content_of_path(".tmorph/log", &len);
     assert_non_null(strstr(text, "words about a read (EBADMSG)"));
     free(text);
