@@ -239,8 +239,10 @@ static bool reply_mapped(tm_handle *handle, fuse_req_t req, uint64_t at, size_t 
     if (!mapped || !tm_blob_locate(handle->params.file.blob, at, len, &extent) ||
         tm_file_acquire(extent.file, true, NULL, &fd) < 0)
         return false;
-    bool replied = tm_mapped_reply(mapped, req, extent.file, fd, extent.off, len);
-    tm_file_release(extent.file);
+    tm_file *file = tm_file_ref(extent.file); /* the handle may be gone once it is replied */
+    bool replied = tm_mapped_reply(mapped, req, file, fd, extent.off, len);
+    tm_file_release(file);
+    tm_file_unref(file);
     return replied;
 }
 
@@ -253,8 +255,10 @@ void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
         return;
     }
     size_t len = tm_min_u64(size, end - at);
+    tm_sched *sched = p->tree->sched;
+    tm_lane lane = p->file.lane;
     if (reply_mapped(handle, req, at, len)) {
-        tm_sched_count(p->tree->sched, p->file.lane, len);
+        tm_sched_count(sched, lane, len); /* the handle may be gone: the kernel has its reply */
         return;
     }
     int rc = start_read(handle, req, at, len);

