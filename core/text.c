@@ -86,9 +86,9 @@ void tm_text_pad(tm_text *t, size_t columns)
     t->bytes[t->len] = '\0';
 }
 
-/* Length of the UTF-8 sequence at P (1 to 4), 0 where none of Unicode's table 3-7 begins there. */
-static size_t utf8_len(const unsigned char *p, size_t left)
+size_t tm_utf8_len(const void *bytes, size_t left)
 {
+    const unsigned char *p = bytes;
     static const struct {
         unsigned char first_lo, first_hi, second_lo, second_hi, len;
     } forms[] = {
@@ -96,7 +96,7 @@ static size_t utf8_len(const unsigned char *p, size_t left)
         {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
         {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
-    for (size_t i = 0; i < TM_ARRAY_LEN(forms); i++) {
+    for (size_t i = 0; left > 0 && i < TM_ARRAY_LEN(forms); i++) {
         if (p[0] < forms[i].first_lo || p[0] > forms[i].first_hi)
             continue;
         size_t len = forms[i].len;
@@ -132,7 +132,7 @@ void tm_text_json_string(tm_text *t, const void *bytes, size_t len)
     tm_text_append(t, "\"", 1);
     for (size_t i = 0; i < len;) {
         char buf[8];
-        size_t n = utf8_len(p + i, len - i);
+        size_t n = tm_utf8_len(p + i, len - i);
         const char *instead = n == 0 ? "\xef\xbf\xbd" : n == 1 ? json_escape(p[i], buf) : NULL;
         if (instead) {
             tm_text_append(t, p + plain, i - plain);

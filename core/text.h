@@ -11,6 +11,10 @@
 
 #include "core/base.h"
 
+/* Length of the UTF-8 sequence at BYTES (1 to 4); 0 where none of Unicode's table 3-7 begins there,
+ * or nothing is LEFT. */
+size_t tm_utf8_len(const void *bytes, size_t left);
+
 #define TM_TEXT_MAX ((size_t)1 << 30) /* bytes */
 
 typedef struct tm_text {

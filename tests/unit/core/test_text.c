@@ -40,6 +40,18 @@ static void text_of_any_length_is_formatted_whole(void **state)
     }
 }
 
+static void a_character_has_the_length_that_its_bytes_say(void **state)
+{
+    (void)state;
+    assert_int_equal(tm_utf8_len("a", 1), 1);
+    assert_int_equal(tm_utf8_len("", 1), 1); /* its NUL */
+    assert_int_equal(tm_utf8_len("\xc3\xa9", 2), 2);
+    assert_int_equal(tm_utf8_len("\xf0\x9f\xa6\x99", 4), 4);
+    assert_int_equal(tm_utf8_len("\xf0\x9f\xa6\x99", 3), 0);
+    assert_int_equal(tm_utf8_len("\xa9", 1), 0);
+    assert_int_equal(tm_utf8_len("a", 0), 0);
+}
+
 static void stolen_text_leaves_an_empty_one(void **state)
 {
     (void)state;
@@ -149,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appended_text_stands_in_order_and_ends_in_nul),
         cmocka_unit_test(text_of_any_length_is_formatted_whole),
+        cmocka_unit_test(a_character_has_the_length_that_its_bytes_say),
         cmocka_unit_test(stolen_text_leaves_an_empty_one),
         cmocka_unit_test(cleared_text_begins_again),
         cmocka_unit_test(a_text_over_the_limit_fails_and_stays_failed),

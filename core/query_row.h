@@ -1,0 +1,15 @@
+/* What a query finds in the headers of a model: the fields of a tensor that are no statistics. */
+#ifndef TM_CORE_QUERY_ROW_H
+#define TM_CORE_QUERY_ROW_H
+
+#include "core/model.h"
+#include "core/query.h"
+
+/*
+ * The value of FIELD, which is no statistic, for the tensor in ROW; texts live as long as MODEL.
+ * Absent: rows and cols of rank 0; the layer of a tensor without one; the expert of a tensor that
+ * belongs to none, or holds all of a layer.
+ */
+tm_query_value tm_query_header(const tm_model *model, uint32_t row, tm_field field);
+
+#endif
