@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "formats/query_parse.h"
 #include "formats/safetensors.h"
 #include "formats/shard_index.h"
 #include "tests/unit/formats/memory_source.h"
@@ -205,12 +206,40 @@ static void test_an_index_survives_every_failed_allocation(void **state)
     assert_true(n > 10);
 }
 
+static int parse_query(const char *text, uint64_t fail, tm_query_error *error)
+{
+    tm_query *query = NULL;
+    allocations = 0;
+    failing = fail;
+    int rc = tm_query_parse(text, strlen(text), error, &query);
+    failing = 0;
+    assert_true(!query == (rc < 0));
+    tm_query_free(query);
+    assert_int_equal(living, 0);
+    return rc;
+}
+
+static void test_a_query_is_one_allocation_that_may_fail(void **state)
+{
+    (void)state;
+    tm_query_error error;
+    static const char good[] = "tensor.dtype == 'bf*' and (not layer > 3 or mean != none)";
+    assert_int_equal(parse_query(good, 0, &error), 0);
+    assert_int_equal(allocations, 1);
+    assert_int_equal(parse_query(good, 1, &error), -ENOMEM);
+    assert_string_equal(error.words, "out of memory");
+    assert_int_equal(parse_query("tensor.dtype == 'x*'", 0, &error), -EINVAL);
+    assert_int_equal(parse_query("tensor.nan_cout > 0", 0, &error), -EINVAL);
+    assert_int_equal(allocations, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_header_survives_every_failed_allocation),
         cmocka_unit_test(test_a_damaged_header_survives_every_failed_allocation),
         cmocka_unit_test(test_an_index_survives_every_failed_allocation),
+        cmocka_unit_test(test_a_query_is_one_allocation_that_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
