@@ -17,7 +17,7 @@ typedef struct scan_tile {
     uint64_t first, count;
     tm_tensor_scan *scan; /* of the last start */
 
-    tm_lod_cell *grid; /* while a plane is made: its cells of level TM_BLOCK_LEVEL */
+    tm_lod_cell *grid; /* while a plane is made: its cells of the scan's level */
     tm_tensor_stats stats;
     void *content;         /* what stats or cells point to, owned */
     tm_level_cells *cells; /* of one level, or of those above TM_BLOCK_LEVEL */
@@ -115,11 +115,10 @@ static int gather(void *ctx, uint64_t i, const tm_lod_cell *cells)
 {
     scan_tile *self = ctx;
     tm_block block = tm_blocks_at(&self->blocks, i);
-    uint64_t rows = tm_block_cell_rows(&block, TM_BLOCK_LEVEL);
-    uint64_t cols = tm_block_cell_cols(&block, TM_BLOCK_LEVEL);
-    uint64_t width = tm_planes_level_dim(self->blocks.planes.cols, TM_BLOCK_LEVEL);
-    tm_lod_cell *to =
-        self->grid + (block.row >> TM_BLOCK_LEVEL) * width + (block.col >> TM_BLOCK_LEVEL);
+    uint64_t rows = tm_block_cell_rows(&block, self->level);
+    uint64_t cols = tm_block_cell_cols(&block, self->level);
+    uint64_t width = tm_planes_level_dim(self->blocks.planes.cols, self->level);
+    tm_lod_cell *to = self->grid + (block.row >> self->level) * width + (block.col >> self->level);
     for (uint64_t r = 0; r < rows; r++)
         memcpy(to + r * width, cells + r * cols, cols * sizeof(*cells));
     return 0;
@@ -135,6 +134,15 @@ static unsigned coarse_levels(const tm_blocks *b)
 static uint64_t level_cells(const tm_planes *planes, unsigned level)
 {
     return tm_planes_level_dim(planes->rows, level) * tm_planes_level_dim(planes->cols, level);
+}
+
+static int keep_plane(scan_tile *self, size_t *ret_bytes)
+{
+    const tm_planes *planes = &self->blocks.planes;
+    TM_TRY(new_cells(self, 1, level_cells(planes, self->level), ret_bytes));
+    put_cells(self->grid, tm_planes_level_dim(planes->rows, self->level),
+              tm_planes_level_dim(planes->cols, self->level), self->content, &self->cells[0]);
+    return 0;
 }
 
 static int keep_coarse(scan_tile *self, size_t *ret_bytes)
@@ -176,6 +184,8 @@ static int keep(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
 {
     if (self->kind == TM_TILE_STATS)
         return keep_stats(self, total, ret_bytes);
+    if (self->kind == TM_TILE_PLANE)
+        return keep_plane(self, ret_bytes);
     if (self->kind == TM_TILE_COARSE)
         return keep_coarse(self, ret_bytes);
     const tm_level_cells *cells = &self->cells[0];
@@ -205,9 +215,9 @@ static void scan_done(void *ctx, int rc, const char *words, const tm_scan_total 
 
 static int begin(scan_tile *self)
 {
-    if (self->kind == TM_TILE_COARSE &&
-        !(self->grid =
-              tm_new_array(level_cells(&self->blocks.planes, TM_BLOCK_LEVEL), sizeof(*self->grid))))
+    bool gathers = self->kind == TM_TILE_PLANE || self->kind == TM_TILE_COARSE;
+    if (gathers && !(self->grid = tm_new_array(level_cells(&self->blocks.planes, self->level),
+                                               sizeof(*self->grid))))
         return -ENOMEM;
     tm_tensor_scan_params params = {
         .sched = self->source.sched,
@@ -216,9 +226,9 @@ static int begin(scan_tile *self)
         .first = self->first,
         .count = self->count,
         .level = self->level,
-        .cells = self->kind == TM_TILE_LEVEL    ? keep_level
-                 : self->kind == TM_TILE_COARSE ? gather
-                                                : NULL,
+        .cells = self->kind == TM_TILE_LEVEL ? keep_level
+                 : gathers                   ? gather
+                                             : NULL,
         .done = scan_done,
         .ctx = self,
     };
@@ -311,6 +321,17 @@ int tm_tile_level_get(const tm_tile_source *source, unsigned level, uint64_t blo
     wanted.first = block;
     wanted.count = 1;
     return get(&wanted, block, ret);
+}
+
+int tm_tile_plane_get(const tm_tile_source *source, unsigned level, uint64_t plane, tm_lane lane,
+                      tm_tile **ret)
+{
+    assert(level >= 1 && level <= TM_BLOCK_LEVEL);
+    scan_tile wanted = wanted_of(source, TM_TILE_PLANE, lane);
+    wanted.level = level;
+    wanted.count = wanted.blocks.down * wanted.blocks.across;
+    wanted.first = plane * wanted.count;
+    return get(&wanted, plane, ret);
 }
 
 int tm_tile_coarse_get(const tm_tile_source *source, uint64_t plane, tm_lane lane, tm_tile **ret)

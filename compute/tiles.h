@@ -17,6 +17,7 @@
 typedef enum tm_tile_kind {
     TM_TILE_STATS,
     TM_TILE_LEVEL,
+    TM_TILE_PLANE,
     TM_TILE_COARSE,
 } tm_tile_kind;
 
@@ -59,6 +60,9 @@ typedef struct tm_level_cells {
 
 /* Of block BLOCK, LEVEL 1 … TM_BLOCK_LEVEL. */
 TM_MUST_CHECK int tm_tile_level_get(const tm_tile_source *source, unsigned level, uint64_t block,
+                                    tm_lane lane, tm_tile **ret);
+/* Of a whole plane, LEVEL 1 … TM_BLOCK_LEVEL: for pictures, whose cells are few. */
+TM_MUST_CHECK int tm_tile_plane_get(const tm_tile_source *source, unsigned level, uint64_t plane,
                                     tm_lane lane, tm_tile **ret);
 /* Of a whole plane: all levels above TM_BLOCK_LEVEL. */
 TM_MUST_CHECK int tm_tile_coarse_get(const tm_tile_source *source, uint64_t plane, tm_lane lane,

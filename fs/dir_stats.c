@@ -172,14 +172,7 @@ static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
         tm_ignore(tm_stats_field_find(node->interned->text, strlen(node->interned->text),
                                       &self->field)); /* a name without one was not looked up */
     self->lane = tm_kind_get(node->kind)->lane;
-    self->source = (tm_tile_source){
-        .store = tm_session_store(fs->session),
-        .sched = fs->tree.sched,
-        .tensor = TM_STEAL(values),
-        .group = node->mounted->serial,
-        .item = node->item,
-        .part = (uint16_t)node->sub,
-    };
+    self->source = tm_tensor_node_source(fs, node, TM_STEAL(values));
     *ret = &self->blob;
     return 0;
 }

@@ -37,11 +37,18 @@ static const struct {
     {"cols", TM_KIND_COLS_DIR, false},
     {"slice", TM_KIND_SLICE_DIR, false},
     {"stats", TM_KIND_STATS_DIR, false},
+    {"lod", TM_KIND_LOD, true},
 };
 
 static bool needs_values(tm_kind kind)
 {
     return kind == TM_KIND_DATA || kind >= TM_KIND_AT_DIR;
+}
+
+/* F6 and C64 have no statistics. */
+static bool are_counted(const tm_node *node)
+{
+    return tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
 }
 
 static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
@@ -53,6 +60,8 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
             continue;
         if (needs_values(entries[i].kind))
             TM_TRY(tm_model_check_values(node->mounted->model, node->item, req));
+        if (entries[i].kind == TM_KIND_LOD && !are_counted(node))
+            return -ENOENT;
         *ret = tm_node_child(node, entries[i].kind, node->item, node->sub);
         return 0;
     }
@@ -63,11 +72,11 @@ static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
     bool has_values = tm_model_check_values(node->mounted->model, node->item, NULL) == 0;
-    bool counted = tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
+    bool counted = are_counted(node);
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, node->sub);
         if (!entries[i].listed || (needs_values(entries[i].kind) && !has_values) ||
-            (entries[i].kind == TM_KIND_HIST_TSV && !counted))
+            ((entries[i].kind == TM_KIND_HIST_TSV || entries[i].kind == TM_KIND_LOD) && !counted))
             continue;
         if (!tm_lister_add(lister, i, entries[i].name, &child))
             break;

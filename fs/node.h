@@ -80,6 +80,8 @@ typedef enum tm_kind {
     TM_KIND_STATS_JSON,
     TM_KIND_HIST_TSV,
     TM_KIND_STATS_DIR,
+    /* dir_lod.c: like those */
+    TM_KIND_LOD,
     /* dir_tensor.c, interned */
     TM_KIND_AT,
     TM_KIND_ROW,
@@ -87,6 +89,9 @@ typedef enum tm_kind {
     TM_KIND_SLICE,
     /* dir_stats.c, interned */
     TM_KIND_STAT,
+    /* dir_lod.c, interned */
+    TM_KIND_LOD_LEVEL,
+    TM_KIND_LOD_FILE,
     TM_KIND_COUNT
 } tm_kind;
 
@@ -149,6 +154,6 @@ typedef struct tm_kind_ops {
 /* The rows of the kinds of each file, gathered by tree.c. */
 extern const tm_kind_ops tm_root_kinds[], tm_control_kinds[], tm_load_kinds[], tm_model_kinds[],
     tm_module_kinds[], tm_layer_kinds[], tm_tensor_kinds[], tm_view_kinds[], tm_stats_kinds[],
-    tm_stat_kind[];
+    tm_stat_kind[], tm_lod_kinds[], tm_lod_named_kinds[];
 
 #endif

@@ -35,6 +35,18 @@ int tm_tensor_node_values(const tm_node *node, tm_req *req, tm_tensor **ret)
                : 0;
 }
 
+tm_tile_source tm_tensor_node_source(tm_fs *fs, const tm_node *node, tm_tensor *values)
+{
+    return (tm_tile_source){
+        .store = tm_session_store(fs->session),
+        .sched = fs->tree.sched,
+        .tensor = values,
+        .group = node->mounted->serial,
+        .item = node->item,
+        .part = (uint16_t)node->sub,
+    };
+}
+
 int tm_intern_child(tm_fs *fs, const tm_node *node, tm_kind kind, const char *text, tm_req *req,
                     tm_node *ret)
 {

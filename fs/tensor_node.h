@@ -2,6 +2,7 @@
 #ifndef TM_FS_TENSOR_NODE_H
 #define TM_FS_TENSOR_NODE_H
 
+#include "compute/tiles.h"
 #include "fs/fs.h"
 
 const tm_tensor_row *tm_tensor_node_row(const tm_node *node);
@@ -9,6 +10,9 @@ const tm_tensor_row *tm_tensor_node_row(const tm_node *node);
 const uint64_t *tm_tensor_node_dims(const tm_node *node, size_t *ret_rank);
 /* See tm_model_values(). */
 TM_MUST_CHECK int tm_tensor_node_values(const tm_node *node, tm_req *req, tm_tensor **ret);
+
+/* Where tiles of VALUES (borrowed), the node's, are kept. */
+tm_tile_source tm_tensor_node_source(tm_fs *fs, const tm_node *node, tm_tensor *values);
 
 /* A child of NODE by the name TEXT, which is interned. */
 TM_MUST_CHECK int tm_intern_child(tm_fs *fs, const tm_node *node, tm_kind kind, const char *text,

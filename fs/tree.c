@@ -21,7 +21,7 @@ static_assert(TM_KIND_COUNT <= 1 << KIND_BITS, "a kind must fit its bits");
 
 static bool is_interned(tm_kind kind)
 {
-    return kind >= TM_KIND_AT && kind <= TM_KIND_STAT;
+    return kind >= TM_KIND_AT && kind <= TM_KIND_LOD_FILE;
 }
 
 static uint64_t make_ino(uint32_t serial, tm_kind kind, uint64_t rest)
@@ -122,6 +122,8 @@ static const kind_range ranges[] = {
     {TM_KIND_STATS_JSON, TM_KIND_STATS_DIR, tm_stats_kinds},
     {TM_KIND_AT, TM_KIND_SLICE, tm_view_kinds},
     {TM_KIND_STAT, TM_KIND_STAT, tm_stat_kind},
+    {TM_KIND_LOD, TM_KIND_LOD, tm_lod_kinds},
+    {TM_KIND_LOD_LEVEL, TM_KIND_LOD_FILE, tm_lod_named_kinds},
 };
 
 const tm_kind_ops *tm_kind_get(tm_kind kind)
