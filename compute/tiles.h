@@ -19,6 +19,8 @@ typedef enum tm_tile_kind {
     TM_TILE_LEVEL,
     TM_TILE_PLANE,
     TM_TILE_COARSE,
+    TM_TILE_ROWS, /* compute/axis_tiles.h */
+    TM_TILE_COLS,
 } tm_tile_kind;
 
 /* Which tensor: GROUP, ITEM and PART as in keys. Any dtype but F6 and C64. */

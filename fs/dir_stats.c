@@ -1,5 +1,5 @@
-/* What is computed of one tensor: stats.json, hist.tsv, stats/KEY. One pass over it when they are
- * read, once for all of them. */
+/* What is computed of one tensor when it is read: stats.json, hist.tsv and stats/KEY by one pass
+ * over it for all of them; rows.tsv and cols.tsv by the window. */
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "formats/stats_text.h"
 #include "fs/fs.h"
+#include "fs/axis_text.h"
 #include "fs/intern.h"
 #include "fs/tensor_node.h"
 
@@ -177,6 +178,37 @@ static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     return 0;
 }
 
+/* ---- rows.tsv, cols.tsv ---- */
+
+static tm_axis axis_of(const tm_node *node)
+{
+    return node->kind == TM_KIND_ROWS_TSV ? TM_AXIS_ROWS : TM_AXIS_COLS;
+}
+
+static int lines_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs;
+    size_t rank;
+    const uint64_t *dims = tm_tensor_node_dims(node, &rank);
+    tm_planes planes = tm_planes_of(dims, rank);
+    *ret = tm_axis_text_size(&planes, axis_of(node));
+    return *ret ? 0
+                : tm_model_fail(node->mounted->model, node->item, req, EFBIG,
+                                "has lines that fit no file");
+}
+
+static int lines_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
+    if (!has_stats(node))
+        return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
+                             "has values that are not counted");
+    TM_TRY(tm_tensor_node_values(node, req, &values));
+    tm_tile_source source = tm_tensor_node_source(fs, node, values);
+    int rc = tm_axis_text_new(&source, axis_of(node), TM_LANE_ANALYSIS, ret);
+    return rc < 0 ? out_of_memory(req) : 0;
+}
+
 /* ---- stats/ ---- */
 
 static int key_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
@@ -189,9 +221,14 @@ static int key_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *
 
 #define TEXT .mode = S_IFREG | 0444, .lane = TM_LANE_ANALYSIS, .size = text_size, .open = text_open
 
+#define LINES                                                                                      \
+    .mode = S_IFREG | 0444, .lane = TM_LANE_ANALYSIS, .size = lines_size, .open = lines_open
+
 const tm_kind_ops tm_stats_kinds[] = {
-    {TEXT}, /* stats.json */
-    {TEXT}, /* hist.tsv */
+    {TEXT},  /* stats.json */
+    {TEXT},  /* hist.tsv */
+    {LINES}, /* rows.tsv */
+    {LINES}, /* cols.tsv */
     {.mode = S_IFDIR | 0555, .lookup = key_lookup},
 };
 

@@ -31,6 +31,8 @@ static const struct {
     {"data.npy", TM_KIND_DATA, true},
     {"stats.json", TM_KIND_STATS_JSON, true},
     {"hist.tsv", TM_KIND_HIST_TSV, true},
+    {"rows.tsv", TM_KIND_ROWS_TSV, true},
+    {"cols.tsv", TM_KIND_COLS_TSV, true},
     {"raw", TM_KIND_RAW, false},
     {"at", TM_KIND_AT_DIR, false},
     {"rows", TM_KIND_ROWS_DIR, false},
@@ -43,6 +45,12 @@ static const struct {
 static bool needs_values(tm_kind kind)
 {
     return kind == TM_KIND_DATA || kind >= TM_KIND_AT_DIR;
+}
+
+static bool is_counted(tm_kind kind)
+{
+    return kind == TM_KIND_HIST_TSV || kind == TM_KIND_ROWS_TSV || kind == TM_KIND_COLS_TSV ||
+           kind == TM_KIND_LOD;
 }
 
 /* F6 and C64 have no statistics. */
@@ -76,7 +84,7 @@ static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, node->sub);
         if (!entries[i].listed || (needs_values(entries[i].kind) && !has_values) ||
-            ((entries[i].kind == TM_KIND_HIST_TSV || entries[i].kind == TM_KIND_LOD) && !counted))
+            (is_counted(entries[i].kind) && !counted))
             continue;
         if (!tm_lister_add(lister, i, entries[i].name, &child))
             break;

@@ -79,6 +79,8 @@ typedef enum tm_kind {
     /* dir_stats.c: like those */
     TM_KIND_STATS_JSON,
     TM_KIND_HIST_TSV,
+    TM_KIND_ROWS_TSV,
+    TM_KIND_COLS_TSV,
     TM_KIND_STATS_DIR,
     /* dir_lod.c: like those */
     TM_KIND_LOD,

@@ -130,6 +130,8 @@ shape
 data.npy
 stats.json
 hist.tsv
+rows.tsv
+cols.tsv
 lod' '' "$tmorph" ls tiny/model.safetensors::tensors/steps/
 expect 0 '-r--r--r--              6 2020-02-02 02:02 name
 -r--r--r--              4 2020-02-02 02:02 dtype
@@ -137,6 +139,8 @@ expect 0 '-r--r--r--              6 2020-02-02 02:02 name
 -r--r--r--            136 2020-02-02 02:02 data.npy
 -r--r--r--           1266 2020-02-02 02:02 stats.json
 -r--r--r--         307212 2020-02-02 02:02 hist.tsv
+-r--r--r--            225 2020-02-02 02:02 rows.tsv
+-r--r--r--            225 2020-02-02 02:02 cols.tsv
 dr-xr-xr-x              0 2020-02-02 02:02 lod' '' "$tmorph" ls -l tiny::tensors/steps
 expect 0 'lrwxrwxrwx             47 2020-02-02 02:02 model.layers.0.mlp.up_proj.weight -> '\
 '../../tensors/model.layers.0.mlp.up_proj.weight' '' "$tmorph" ls -l tiny::layers/0

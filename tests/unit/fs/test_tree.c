@@ -388,7 +388,7 @@ static void folders_of_selections_list_nothing(void **state)
         expect_names(path, "");
     }
     expect_names("models/dtypes/tensors/I32.of.2",
-                 "name\ndtype\nshape\ndata.npy\nstats.json\nhist.tsv\nlod\n");
+                 "name\ndtype\nshape\ndata.npy\nstats.json\nhist.tsv\nrows.tsv\ncols.tsv\nlod\n");
 }
 
 static void scaled_values_are_those_of_codes_and_scales(void **state)
