@@ -266,6 +266,20 @@ static int total_of(tm_tensor_scan *scan, tm_scan_total *ret)
     return 0;
 }
 
+/* What scanning needed, mebibytes a slot: who keeps a scan that has ended keeps none of it. */
+static void drop_memory(tm_tensor_scan *scan)
+{
+    for (unsigned i = 0; i < scan->slot_count; i++) {
+        slot *s = &scan->slots[i];
+        tm_scan_free(TM_STEAL(s->kernel));
+        tm_stats_done(&s->stats);
+        free(TM_STEAL(s->cells));
+        free(TM_STEAL(s->spare));
+    }
+    free(TM_STEAL(scan->row_map));
+    free(TM_STEAL(scan->col_map));
+}
+
 /* The last slot has ended. */
 static void end(tm_tensor_scan *scan)
 {
@@ -277,6 +291,7 @@ static void end(tm_tensor_scan *scan)
         rc = total_of(scan, &total);
     if (rc < 0)
         fail(scan, rc, rc == -EINTR ? "interrupted" : NULL);
+    drop_memory(scan);
     scan->params.done(scan->params.ctx, rc, tm_req_words(&scan->req), rc == 0 ? &total : NULL);
     tm_stats_done(&total.stats);
     tm_tensor_scan_unref(scan);
@@ -402,25 +417,14 @@ static int slot_init(slot *s, tm_tensor_scan *scan)
     return 0;
 }
 
-static void slot_done(slot *s)
-{
-    tm_scan_free(s->kernel);
-    tm_stats_done(&s->stats);
-    free(s->cells);
-    free(s->spare);
-}
-
 tm_tensor_scan *tm_tensor_scan_unref(tm_tensor_scan *scan)
 {
     if (!scan || atomic_fetch_sub(&scan->refs, 1) != 1)
         return NULL;
-    for (unsigned i = 0; i < scan->slot_count; i++)
-        slot_done(&scan->slots[i]);
+    drop_memory(scan);
     if (scan->source)
         tm_blob_unref(&scan->source->blob);
     tm_tensor_unref(scan->params.tensor);
-    free(scan->row_map);
-    free(scan->col_map);
     pthread_mutex_destroy(&scan->lock);
     free(scan);
     return NULL;
