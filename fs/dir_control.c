@@ -177,7 +177,8 @@ static void render_residency(tm_fs *fs, tm_text *text)
         resident sum = all.rows[i];
         for (end = i + 1; end < all.count && compare_residents(&sum, &all.rows[end]) == 0; end++) {
             sum.bytes += all.rows[end].bytes;
-            sum.lane = tm_min_u64(sum.lane, all.rows[end].lane);
+            if (all.rows[end].lane < sum.lane)
+                sum.lane = all.rows[end].lane;
         }
         put_resident(fs, text, &sum);
     }

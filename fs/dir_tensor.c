@@ -59,6 +59,19 @@ static bool are_counted(const tm_node *node)
     return tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
 }
 
+/* Whether NODE has KIND. stats.json of F6, whose values nobody can read, is there and says so. */
+static int check_entry(const tm_node *node, tm_kind kind, tm_req *req)
+{
+    const tm_model *model = node->mounted->model;
+    if (!needs_values(kind))
+        return 0;
+    bool is_statistic = kind == TM_KIND_STATS_JSON || kind == TM_KIND_STATS_DIR;
+    if (is_statistic && !tm_model_part(model, node->item) &&
+        tm_model_check_values(model, node->item, NULL) == -EOPNOTSUPP)
+        return 0;
+    return tm_model_check_values(model, node->item, req);
+}
+
 static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
                          tm_node *ret)
 {
@@ -66,8 +79,7 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         if (strcmp(name, entries[i].name) != 0)
             continue;
-        if (needs_values(entries[i].kind))
-            TM_TRY(tm_model_check_values(node->mounted->model, node->item, req));
+        TM_TRY(check_entry(node, entries[i].kind, req));
         if (entries[i].kind == TM_KIND_LOD && !are_counted(node))
             return -ENOENT;
         *ret = tm_node_child(node, entries[i].kind, node->item, node->sub);
@@ -79,11 +91,10 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
 static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
-    bool has_values = tm_model_check_values(node->mounted->model, node->item, NULL) == 0;
     bool counted = are_counted(node);
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, node->sub);
-        if (!entries[i].listed || (needs_values(entries[i].kind) && !has_values) ||
+        if (!entries[i].listed || check_entry(node, entries[i].kind, NULL) < 0 ||
             (is_counted(entries[i].kind) && !counted))
             continue;
         if (!tm_lister_add(lister, i, entries[i].name, &child))

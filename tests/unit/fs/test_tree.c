@@ -427,12 +427,15 @@ static void what_has_no_values_answers_why_and_still_has_bytes(void **state)
         {"models/dtypes/tensors/F6_E3M2.of.1/rows", -EOPNOTSUPP},
         {"models/dtypes/tensors/C64.of.1/at/0,0", -EOPNOTSUPP},
         {"models/damaged/tensors/cut.b/data.npy", -EBADMSG},
+        {"models/dtypes/tensors/F6_E2M3.of.1/hist.tsv", -EOPNOTSUPP},
         {"models/damaged/tensors/cut.b/slice", -EBADMSG},
+        {"models/damaged/tensors/cut.b/stats.json", -EBADMSG},
+        {"models/damaged/tensors/cut.b/stats", -EBADMSG},
         {"models/damaged/tensors/gone.weight", -ENOENT},
     };
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++)
         expect_error(rows[i].path, rows[i].rc);
-    expect_names("models/dtypes/tensors/F6_E2M3.of.1", "name\ndtype\nshape\n");
+    expect_names("models/dtypes/tensors/F6_E2M3.of.1", "name\ndtype\nshape\nstats.json\n");
     expect_names("models/damaged/tensors/cut.b", "name\ndtype\nshape\n");
     assert_int_equal(find("models/dtypes/tensors/F6_E2M3.of.1/raw").size, 6);
     expect_npy_at("models/dtypes/tensors/C64.of.4/data.npy", "", 0);
