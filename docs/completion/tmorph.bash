@@ -61,7 +61,7 @@ _tmorph_list() {
         l) name=${name%% -> *}/ ;;
         esac
         printf '%s\n' "$name"
-        if [[ $name == shape ]]; then printf '%s\n' raw at/ rows/ cols/ slice/; fi
+        if [[ $name == shape ]]; then printf '%s\n' raw at/ rows/ cols/ slice/ stats/; fi
     done
 }
 

@@ -49,7 +49,8 @@ offers "$tmorph ls models/tiny::t" tensors.tsv tensors/ tree/
 offers "$tmorph ls models/tiny::layers/000/" layers/000/model.layers.0.mlp.up_proj.weight/
 offers "$tmorph cat models/tiny::tensors/model.n" tensors/model.norm.weight/
 offers "$tmorph cat models/tiny::tensors/model.norm.weight/r" \
-    tensors/model.norm.weight/raw tensors/model.norm.weight/rows/
+    tensors/model.norm.weight/raw tensors/model.norm.weight/rows/ \
+    tensors/model.norm.weight/rows.tsv
 offers "$tmorph cat nothing::t"
 offers "$tmorph cat -" --help
 offers "$tmorph info --" --json --help
