@@ -312,6 +312,16 @@ int tm_tile_stats_get(const tm_tile_source *source, tm_lane lane, tm_tile **ret)
     return get(&wanted, 0, ret);
 }
 
+bool tm_tile_stats_known(tm_store *store, uint32_t group, uint32_t item, tm_stats_record *ret)
+{
+    tm_tile_key key = {.group = group, .item = item, .kind = TM_TILE_STATS};
+    tm_tile *tile = tm_store_peek(store, &key);
+    if (tile)
+        *ret = tm_tile_stats(tile)->record;
+    tm_tile_unref(tile);
+    return tile;
+}
+
 int tm_tile_level_get(const tm_tile_source *source, unsigned level, uint64_t block, tm_lane lane,
                       tm_tile **ret)
 {

@@ -43,6 +43,8 @@ typedef struct tm_tensor_stats {
 /* The tile, one reference; its content is there once its shared result is done. */
 TM_MUST_CHECK int tm_tile_stats_get(const tm_tile_source *source, tm_lane lane, tm_tile **ret);
 const tm_tensor_stats *tm_tile_stats(const tm_tile *tile);
+/* What is known of a tensor without computing anything; false where that is nothing. */
+bool tm_tile_stats_known(tm_store *store, uint32_t group, uint32_t item, tm_stats_record *ret);
 
 /* ---- Levels of detail ---- */
 

@@ -212,6 +212,18 @@ int tm_store_get(tm_store *store, const tm_tile_key *key, tm_lane lane, tm_tile_
     return rc;
 }
 
+tm_tile *tm_store_peek(tm_store *store, const tm_tile_key *key)
+{
+    pthread_mutex_lock(&store->lock);
+    tm_tile *tile = find(store, key);
+    if (tile && !tile->resident)
+        tile = NULL;
+    if (tile && tile->refs++ == 0)
+        idle_remove(store, tile);
+    pthread_mutex_unlock(&store->lock);
+    return tile;
+}
+
 tm_tile *tm_tile_ref(tm_tile *tile)
 {
     pthread_mutex_lock(&tile->store->lock);

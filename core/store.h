@@ -53,6 +53,8 @@ typedef int tm_tile_new_fn(const void *ctx, tm_tile **ret);
  * content. LANE: who asks. */
 TM_MUST_CHECK int tm_store_get(tm_store *store, const tm_tile_key *key, tm_lane lane,
                                tm_tile_new_fn *new_tile, const void *ctx, tm_tile **ret);
+/* The tile of KEY if it is resident, referenced; NULL where it is not. It is no use of it. */
+tm_tile *tm_store_peek(tm_store *store, const tm_tile_key *key);
 tm_tile *tm_tile_ref(tm_tile *tile);
 tm_tile *tm_tile_unref(tm_tile *tile); /* accepts NULL; returns NULL */
 

@@ -7,6 +7,7 @@
 
 #include "core/blob.h"
 #include "core/model.h"
+#include "core/stats_record.h"
 
 typedef struct tm_table tm_table;
 
@@ -30,6 +31,21 @@ uint64_t tm_table_size(const tm_table *table);
  * stands in). Takes the caller's reference to OWNER, on failure too. */
 TM_MUST_CHECK int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *owner),
                                     tm_blob **ret);
+
+/* What is known of the values of tensor ROW; false where that is nothing. */
+typedef bool tm_known_stats_fn(void *ctx, uint32_t row, tm_stats_record *ret);
+
+typedef struct tm_stats_table_params {
+    const tm_model *model; /* outlives the table, as CTX does */
+    tm_known_stats_fn *known;
+    void *ctx;
+} tm_stats_table_params;
+
+/* stats.tsv: its size does not depend on what is known, its content on what is known when it is
+ * read. PARAMS outlives the table. */
+TM_MUST_CHECK int tm_table_of_stats(const tm_stats_table_params *params, tm_table **ret);
+/* layers.tsv, the same. */
+TM_MUST_CHECK int tm_table_of_layers(const tm_stats_table_params *params, tm_table **ret);
 
 /* tensors.tsv of MODEL, which outlives the table. */
 TM_MUST_CHECK int tm_table_of_tensors(const tm_model *model, tm_table **ret);

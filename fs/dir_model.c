@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "compute/tiles.h"
 #include "core/blob_lazy.h"
 #include "formats/describe.h"
 #include "fs/fs.h"
@@ -22,6 +23,8 @@ static const struct {
     {"model.json", TM_KIND_MODEL_JSON},
     {"metadata.json", TM_KIND_METADATA_JSON},
     {"tensors.tsv", TM_KIND_TENSORS_TSV},
+    {"stats.tsv", TM_KIND_STATS_TSV},
+    {"layers.tsv", TM_KIND_LAYERS_TSV},
     {"tensors", TM_KIND_TENSORS},
     {"tree", TM_KIND_MODULES},
     {"layers", TM_KIND_LAYERS},
@@ -283,6 +286,86 @@ static int tsv_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     return rc < 0 ? out_of_memory(req) : 0;
 }
 
+/* ---- stats.tsv, layers.tsv: what is known, when they are opened, and never more ---- */
+
+typedef struct known_stats {
+    tm_fs *fs;
+    tm_mounted *m; /* referenced */
+    tm_stats_table_params params;
+} known_stats;
+
+static void known_free(void *known)
+{
+    tm_mounted_unref(((known_stats *)known)->m);
+    free(known);
+}
+
+static bool known_row(void *ctx, uint32_t row, tm_stats_record *ret)
+{
+    const known_stats *known = ctx;
+    return tm_tile_stats_known(tm_session_store(known->fs->session), known->m->serial, row, ret);
+}
+
+static known_stats *known_new(tm_fs *fs, tm_mounted *m)
+{
+    known_stats *known = TM_NEW(known_stats);
+    if (!known)
+        return NULL;
+    known->fs = fs;
+    known->m = tm_mounted_ref(m);
+    known->params = (tm_stats_table_params){m->model, known_row, known};
+    return known;
+}
+
+/* The table, one reference, and what it reads from, to be freed after it. */
+static int known_table(tm_fs *fs, const tm_node *node, tm_req *req, known_stats **ret_known,
+                       tm_table **ret)
+{
+    if (!req->may_block)
+        return -EINPROGRESS; /* measuring a million rows takes a while */
+    known_stats *known = known_new(fs, node->mounted);
+    if (!known)
+        return out_of_memory(req);
+    int rc = node->kind == TM_KIND_STATS_TSV ? tm_table_of_stats(&known->params, ret)
+                                             : tm_table_of_layers(&known->params, ret);
+    if (rc < 0) {
+        known_free(known);
+        return out_of_memory(req);
+    }
+    *ret_known = known;
+    return 0;
+}
+
+static int known_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    tm_mounted *m = node->mounted;
+    uint64_t *size = node->kind == TM_KIND_STATS_TSV ? &m->stats_tsv_size : &m->layers_tsv_size;
+    known_stats *known;
+    tm_table *table;
+    pthread_mutex_lock(&m->lock);
+    *ret = *size;
+    pthread_mutex_unlock(&m->lock);
+    if (*ret)
+        return 0;
+    TM_TRY(known_table(fs, node, req, &known, &table));
+    pthread_mutex_lock(&m->lock);
+    *ret = *size = tm_table_size(table);
+    pthread_mutex_unlock(&m->lock);
+    tm_table_unref(table);
+    known_free(known);
+    return 0;
+}
+
+static int known_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    known_stats *known;
+    tm_table *table;
+    TM_TRY(known_table(fs, node, req, &known, &table));
+    int rc = tm_table_blob_new(table, known, known_free, ret);
+    tm_table_unref(table);
+    return rc < 0 ? out_of_memory(req) : 0;
+}
+
 /* ---- tensors/ ---- */
 
 static int tensors_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
@@ -335,6 +418,8 @@ const tm_kind_ops tm_model_kinds[] = {
     {TEXT_FILE, .size = text_size, .open = model_json_open},
     {TEXT_FILE, .size = text_size, .open = text_open}, /* metadata.json */
     {TEXT_FILE, .size = tsv_size, .open = tsv_open},
+    {TEXT_FILE, .fresh = true, .size = known_size, .open = known_open}, /* stats.tsv */
+    {TEXT_FILE, .fresh = true, .size = known_size, .open = known_open}, /* layers.tsv */
     {.mode = S_IFDIR | 0555, .lookup = tensors_lookup, .list = tensors_list},
     {.mode = S_IFLNK | 0777, .link = tied_link},
 };

@@ -13,6 +13,7 @@ static const char readme[] =
     "  model.json          what it is: architecture, layers, parameters, dtypes, files\n"
     "  metadata.json       the string pairs of its header\n"
     "  tensors.tsv         every tensor: name, dtype, shape, params, bytes, layer, role, file\n"
+    "  stats.tsv           what is known of their values; layers.tsv by layer\n"
     "  files               the checkpoint's own files\n"
     "  tensors/T/          one folder a tensor, named exactly like it ('/' is %2F):\n"
     "    name dtype shape  one value a file\n"

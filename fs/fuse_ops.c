@@ -231,7 +231,7 @@ static int reply_open(const tm_op *o, tm_handle *handle, tm_req *req)
     fi.fh = (uintptr_t)handle;
     fi.direct_io = file->live;
     /* The kernel refuses an open file that is both passed through and cached. */
-    fi.keep_cache = !file->live && !tm_handle_backing(handle);
+    fi.keep_cache = !file->live && !file->fresh && !tm_handle_backing(handle);
     fi.noflush = tm_blob_in_memory(file->blob); /* no read of it is ever under way */
     return fuse_reply_open(o->fuse_req, &fi);
 }

@@ -259,6 +259,8 @@ static int take_over(tm_mounted *m, tm_mounted *was, tm_req *req)
     m->tensors_tsv = was->tensors_tsv ? tm_table_ref(was->tensors_tsv) : NULL;
     m->model_json_size = was->model_json_size;
     m->metadata_json_size = was->metadata_json_size;
+    m->stats_tsv_size = was->stats_tsv_size;
+    m->layers_tsv_size = was->layers_tsv_size;
     memcpy(m->fingerprint, was->fingerprint, sizeof(m->fingerprint));
     pthread_mutex_unlock(&was->lock);
     m->model = was->model ? tm_model_ref(was->model) : NULL;

@@ -55,6 +55,7 @@ struct tm_mounted {
     uint32_t numbered_count;
     tm_table *tensors_tsv;
     uint64_t model_json_size, metadata_json_size; /* 0: not known yet */
+    uint64_t stats_tsv_size, layers_tsv_size;     /* the same */
     char fingerprint[65];                         /* "": not known yet */
 };
 

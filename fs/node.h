@@ -49,6 +49,8 @@ typedef enum tm_kind {
     TM_KIND_MODEL_JSON,
     TM_KIND_METADATA_JSON,
     TM_KIND_TENSORS_TSV,
+    TM_KIND_STATS_TSV,
+    TM_KIND_LAYERS_TSV,
     TM_KIND_TENSORS,
     TM_KIND_TIED_LINK, /* item: the row it stands for */
     /* dir_modules.c */
@@ -142,6 +144,7 @@ typedef struct tm_kind_ops {
     uint32_t mode; /* type and permissions */
     tm_lane lane;  /* of its reads */
     bool live;     /* see tm_attr */
+    bool fresh;    /* see tm_open_file */
     /* Folders: */
     int (*lookup)(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret);
     int (*list)(tm_fs *fs, const tm_node *node, tm_lister *lister);

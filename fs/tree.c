@@ -251,7 +251,7 @@ static int fs_open(tm_tree *tree, uint64_t ino, tm_req *req, tm_open_file *ret)
     if (rc == -ESTALE && node.mounted && req->may_block)
         tm_session_refresh(fs->session, node.mounted, req);
     TM_TRY(rc);
-    *ret = (tm_open_file){blob, ops->lane, ops->live};
+    *ret = (tm_open_file){blob, ops->lane, ops->live, ops->fresh};
     return 0;
 }
 

@@ -29,7 +29,8 @@ typedef struct tm_attr {
 typedef struct tm_open_file {
     tm_blob *blob; /* referenced and held (tm_blob_hold): the caller's */
     tm_lane lane;
-    bool live; /* read past the page cache */
+    bool live;  /* read past the page cache */
+    bool fresh; /* what the page cache has of it is forgotten when it is opened */
 } tm_open_file;
 
 /* Takes one entry of a folder; false where there is no more room. NEXT continues after it. */

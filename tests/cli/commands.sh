@@ -117,6 +117,8 @@ error
 model.json
 metadata.json
 tensors.tsv
+stats.tsv
+layers.tsv
 tensors
 tree
 layers

@@ -17,7 +17,7 @@ import numpy as np
 import checkpoints
 import stats_reference as ref
 from expect import scalar, table
-from tmtest import Mount, folder, read_error
+from tmtest import Mount, folder, process_io, read_error
 
 HEAD = ["tensor", "dtype", "shape", "scaled"]
 HIST_HEAD = b"lo\thi\tcount\n"
@@ -406,6 +406,38 @@ def test_any_part_of_them_can_be_read():
                     f.seek(0)
                     whole = f.read(size + 1000)
                 assert piece == whole[begin:begin + len(piece)] and len(whole) == size, part
+
+
+def test_tables_show_what_is_known_and_compute_nothing():
+    made = checkpoints.llama(folder("m"), layers=3, hidden=64)
+    with Mount(f"m={made.path}") as m:
+        top = m.models / "m"
+        sizes = {name: (top / name).stat().st_size for name in ("stats.tsv", "layers.tsv")}
+        before = process_io(m.pid, "rchar")
+        assert " -\t" in (top / "stats.tsv").read_text()
+        assert process_io(m.pid, "rchar") - before < 1 << 16
+        known = [n for n in made.tensors if ".layers.1." in n]
+        for name in known:
+            (m.tensor("m", name) / "stats.json").read_bytes()
+        rows = [line.split("\t") for line in (top / "stats.tsv").read_text().splitlines()]
+        head = [word.strip() for word in rows[0]]
+        assert [r[0] for r in rows[1:]] == sorted(made.tensors)
+        for row in rows[1:]:
+            cells = dict(zip(head, (word.strip() for word in row)))
+            if row[0] not in known:
+                assert set(cells.values()) == {row[0], "-"}
+                continue
+            values = made.values(row[0]).astype(np.float64)
+            assert int(cells["n"]) == values.size and int(cells["zero_count"]) == (values == 0).sum()
+            assert float(cells["absmax"]) == float(f"{np.abs(values).max():.9g}")
+            assert float(cells["mean"]) == float(f"{math.fsum(values.ravel()) / values.size:.9g}")
+        layers = [line.split("\t") for line in (top / "layers.tsv").read_text().splitlines()[1:]]
+        assert [r[0] for r in layers] == ["0", "1", "2"]
+        biggest = max(float(np.abs(made.values(n).astype(np.float64)).max()) for n in known)
+        assert [r[4].strip() for r in layers] == ["-", "0", "-"]
+        assert float(layers[1][5]) == float(f"{biggest:.9g}") and layers[0][5].strip() == "-"
+        for name, size in sizes.items():
+            assert (top / name).stat().st_size == size == len((top / name).read_bytes())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ static void a_model_has_these_entries(void **state)
     (void)state;
     expect_names("", "README\nload\nmodels\n.tmorph\n");
     expect_names("models/llama", "files\nstate\nerror\nmodel.json\nmetadata.json\ntensors.tsv\n"
+                                 "stats.tsv\nlayers.tsv\n"
                                  "tensors\ntree\nlayers\nexperts\n");
     expect_link("models/llama", "files", "../../load/llama");
     assert_int_equal(find("models/llama/files").ino, find("load/llama").ino);

@@ -1,0 +1,150 @@
+/* stats.tsv and layers.tsv: what is known of the values, in columns of fixed width, so that a size
+ * holds whatever comes to be known. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/escape.h"
+#include "formats/table.h"
+
+enum {
+    COLUMN = 24
+};
+
+/* A line being written to a buffer that may be too short: len goes on, the text does not. */
+typedef struct line {
+    char *dst;
+    size_t cap, len;
+} line;
+
+static void put(line *l, const char *text, size_t n)
+{
+    if (l->len < l->cap)
+        memcpy(l->dst + l->len, text, tm_min_u64(n, l->cap - l->len));
+    l->len += n;
+}
+
+/* TEXT in a column of its own, behind a tab. */
+static void put_column(line *l, const char *text)
+{
+    char column[COLUMN + 2];
+    snprintf(column, sizeof(column), "\t%*.*s", COLUMN, COLUMN, text);
+    put(l, column, COLUMN + 1);
+}
+
+static void put_integer(line *l, bool known, uint64_t value)
+{
+    char text[COLUMN];
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    put_column(l, known ? text : "-");
+}
+
+static void put_real(line *l, bool known, double value)
+{
+    char text[COLUMN];
+    snprintf(text, sizeof(text), "%.9g", value);
+    put_column(l, !known ? "-" : isnan(value) ? "nan" : text);
+}
+
+/* ---- stats.tsv ---- */
+
+static const char *const columns[] = {
+    "n",   "zero_count", "nan_count", "pos_inf_count", "neg_inf_count",
+    "min", "max",        "absmax",    "mean",          "std",
+    "l2",  "sparsity",   "zero_rows", "zero_cols",
+};
+static const char stats_header[] = "name\tn\tzero_count\tnan_count\tpos_inf_count\tneg_inf_"
+                                   "count\tmin\tmax\tabsmax\tmean\tstd\tl2\t"
+                                   "sparsity\tzero_rows\tzero_cols\n";
+
+static size_t stats_text(const void *ctx, uint64_t index, char *dst, size_t cap)
+{
+    const tm_stats_table_params *params = ctx;
+    const tm_tensor_table *table = &params->model->table;
+    const tm_tensor_row *row = &table->rows[index];
+    tm_stats_record record;
+    line l = {dst, cap, 0};
+    l.len += tm_field_escape(tm_row_name(table, row), row->name_len, dst, cap);
+    bool known = cap && params->known(params->ctx, (uint32_t)index, &record);
+    for (size_t i = 0; i < TM_ARRAY_LEN(columns); i++) {
+        size_t field = 0;
+        tm_value value = {.kind = TM_VALUE_NONE};
+        bool found = tm_stats_field_find(columns[i], strlen(columns[i]), &field);
+        assert(found);
+        if (found && known)
+            value = tm_stats_field(&record, field);
+        if (value.kind == TM_VALUE_REAL)
+            put_real(&l, true, value.real);
+        else
+            put_integer(&l, value.kind == TM_VALUE_INTEGER, value.integer);
+    }
+    put(&l, "\n", 1);
+    return l.len;
+}
+
+int tm_table_of_stats(const tm_stats_table_params *params, tm_table **ret)
+{
+    tm_table_params table = {
+        .header = stats_header,
+        .rows = params->model->table.count,
+        .row_text = stats_text,
+        .ctx = params,
+    };
+    return tm_table_new(&table, ret);
+}
+
+/* ---- layers.tsv ---- */
+
+/* What is known of a layer; a sum over tensors of which one is unknown is unknown. */
+typedef struct layer_sums {
+    uint64_t params, bytes, nan;
+    double absmax; /* NaN: no finite value */
+    bool known;
+} layer_sums;
+
+static layer_sums sums_of(const tm_stats_table_params *params, const tm_layer *layer, bool ask)
+{
+    const tm_model *model = params->model;
+    layer_sums sums = {.absmax = NAN, .known = ask};
+    for (uint32_t i = 0; i < layer->count; i++) {
+        uint32_t row = model->structure.order[layer->first + i];
+        const tm_tensor_row *tensor = &model->table.rows[row];
+        tm_stats_record record;
+        sums.params += tm_row_elems(&model->table, tensor);
+        sums.bytes += tensor->bytes;
+        sums.known = sums.known && params->known(params->ctx, row, &record);
+        if (!sums.known)
+            continue;
+        sums.nan += record.summary.nan;
+        if (!(record.summary.absmax <= sums.absmax))
+            sums.absmax = isnan(record.summary.absmax) ? sums.absmax : record.summary.absmax;
+    }
+    return sums;
+}
+
+static size_t layer_text(const void *ctx, uint64_t index, char *dst, size_t cap)
+{
+    const tm_stats_table_params *params = ctx;
+    const tm_layer *layer = &params->model->structure.layers[index];
+    layer_sums sums = sums_of(params, layer, cap > 0);
+    char head[4 * COLUMN];
+    line l = {dst, cap, 0};
+    int n = snprintf(head, sizeof(head), "%d\t%u\t%" PRIu64 "\t%" PRIu64, (int)layer->layer,
+                     layer->count, sums.params, sums.bytes);
+    put(&l, head, (size_t)n);
+    put_integer(&l, sums.known, sums.nan);
+    put_real(&l, sums.known, sums.absmax);
+    put(&l, "\n", 1);
+    return l.len;
+}
+
+int tm_table_of_layers(const tm_stats_table_params *params, tm_table **ret)
+{
+    tm_table_params table = {
+        .header = "layer\ttensors\tparams\tbytes\tnan_count\tabsmax\n",
+        .rows = params->model->structure.layer_count,
+        .row_text = layer_text,
+        .ctx = params,
+    };
+    return tm_table_new(&table, ret);
+}
