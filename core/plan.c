@@ -22,20 +22,30 @@ void tm_plan_init(tm_plan *plan, tm_read *read, tm_req *req)
     tm_plan_reset(plan);
 }
 
-void tm_plan_reset(tm_plan *plan)
+void tm_kept_release(tm_kept *kept)
 {
-    for (; plan->kept; plan->kept = plan->kept->next)
-        plan->kept->release(plan->kept->object);
-    while (plan->chunks) {
-        tm_plan_chunk *chunk = plan->chunks;
-        plan->chunks = chunk->older;
-        tm_buffer_put(chunk, chunk->bytes);
-    }
+    for (; kept; kept = kept->next)
+        kept->release(kept->object);
+}
+
+tm_kept *tm_plan_again(tm_plan *plan)
+{
     plan->fetches = NULL;
     plan->fetch_tail = &plan->fetches;
     plan->runs = NULL;
     plan->run_tail = &plan->runs;
     plan->waits = NULL;
+    return TM_STEAL(plan->kept);
+}
+
+void tm_plan_reset(tm_plan *plan)
+{
+    tm_kept_release(tm_plan_again(plan));
+    while (plan->chunks) {
+        tm_plan_chunk *chunk = plan->chunks;
+        plan->chunks = chunk->older;
+        tm_buffer_put(chunk, chunk->bytes);
+    }
     plan->chunk_used = 0;
     plan->chunk_size = sizeof(plan->first);
 }

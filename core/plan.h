@@ -89,4 +89,9 @@ struct tm_plan {
 void tm_plan_init(tm_plan *plan, tm_read *read, tm_req *req);
 void tm_plan_reset(tm_plan *plan); /* forgets everything, gives back memory */
 
+/* Forgets the steps alone, for a plan of the same anew. What was kept stays until tm_kept_release()
+ * of what this returns: where the read waited for it, the new plan must find it. */
+tm_kept *tm_plan_again(tm_plan *plan);
+void tm_kept_release(tm_kept *kept);
+
 #endif

@@ -60,9 +60,15 @@ static int plan_window(tm_read *read)
     tm_blob *blob = read->params.blob;
     size_t left = read->params.len - read->pos;
     read->window = blob->window ? tm_min_u64(left, blob->window) : left;
-    tm_plan_reset(&read->plan);
-    return tm_blob_plan(blob, &read->plan, read->params.off + read->pos, read->window,
-                        read->bytes + read->pos);
+    tm_kept *kept = NULL;
+    if (read->plan.waits)
+        kept = tm_plan_again(&read->plan);
+    else
+        tm_plan_reset(&read->plan);
+    int rc = tm_blob_plan(blob, &read->plan, read->params.off + read->pos, read->window,
+                          read->bytes + read->pos);
+    tm_kept_release(kept);
+    return rc;
 }
 
 /* What the steps below return, besides 0 and errors (of which -EAGAIN may be one). */

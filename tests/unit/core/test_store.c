@@ -348,6 +348,30 @@ static void readers_share_tiles_in_little_room(void **state)
     tm_store_free(blob.store);
 }
 
+/* Tiles that there is no room for go with the last who uses them: those that a read has waited for
+ * must be there when it plans again. */
+static void a_read_makes_each_tile_once_where_none_has_room(void **state)
+{
+    (void)state;
+    tiles_blob blob = {.sched = sched_new(2, 1)};
+    assert_int_equal(tm_store_new(0, &blob.store), 0);
+    tm_blob_init(&blob.blob, &tiles_ops, TILES);
+    for (unsigned len = 1; len <= 9; len += 4) {
+        uint8_t bytes[TILES];
+        tm_req req;
+        tm_req_init(&req, TM_LANE_VISIBLE);
+        req.may_block = true;
+        atomic_store(&blob.made, 0);
+        assert_int_equal(tm_read_wait(blob.sched, &blob.blob, 3, len, bytes, &req), 0);
+        assert_int_equal(atomic_load(&blob.made), len);
+        for (unsigned i = 0; i < len; i++)
+            assert_int_equal(bytes[i], (uint8_t)((3 + i) * 7));
+    }
+    tm_sched_free(blob.sched);
+    assert_int_equal(tm_store_used(blob.store), 0);
+    tm_store_free(blob.store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_dropped_group_is_forgotten_and_made_anew),
         cmocka_unit_test(thousands_are_found_and_visited),
         cmocka_unit_test(readers_share_tiles_in_little_room),
+        cmocka_unit_test(a_read_makes_each_tile_once_where_none_has_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
