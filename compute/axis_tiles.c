@@ -31,6 +31,7 @@ typedef struct axis_tile {
     tm_axis_stats *stats;
     tm_blob *chunks; /* the rectangle as bytes: chunk I at I * stride */
     uint64_t next;
+    tm_pass pass;
     tm_job job;
     pthread_mutex_t lock; /* guards what follows */
     tm_read *read;
@@ -148,9 +149,12 @@ static void forget_work(axis_tile *self)
     self->chunks = tm_blob_unref(self->chunks);
 }
 
-static void end(axis_tile *self, int rc, const char *words)
+/* INSIDE: it was let through the gate. */
+static void end(axis_tile *self, bool inside, int rc, const char *words)
 {
     forget_work(self);
+    if (inside)
+        tm_gate_leave(&self->source.sched->scans);
     if (rc == 0)
         tm_tile_made(&self->tile, sizeof(*self) + self->count * sizeof(*self->entries));
     else
@@ -196,7 +200,7 @@ static void chunk_read(tm_read *read, int rc)
         return;
     }
     take_read(self);
-    end(self, rc, tm_req_words(&read->req));
+    end(self, true, rc, tm_req_words(&read->req));
     tm_read_unref(read);
 }
 
@@ -204,7 +208,7 @@ static void chunk_read(tm_read *read, int rc)
 static void read_next(axis_tile *self)
 {
     if (self->next == self->rect.chunks) {
-        end(self, 0, NULL);
+        end(self, true, 0, NULL);
         return;
     }
     uint64_t stride = TM_CONTAINER(self->chunks, chunk_blob, blob)->stride;
@@ -224,7 +228,7 @@ static void read_next(axis_tile *self)
         read = tm_read_ref(self->read);
     pthread_mutex_unlock(&self->lock);
     if (rc < 0) {
-        end(self, rc, rc == -EINTR ? "interrupted" : "out of memory");
+        end(self, true, rc, rc == -EINTR ? "interrupted" : "out of memory");
         return;
     }
     tm_read_go(read);
@@ -248,6 +252,17 @@ static int begin(axis_tile *self)
     return chunks_new(self, &self->chunks);
 }
 
+/* It is let in. */
+static void run(tm_job *job)
+{
+    axis_tile *self = TM_CONTAINER(TM_CONTAINER(job, tm_pass, job), axis_tile, pass);
+    int rc = begin(self);
+    if (rc < 0)
+        end(self, true, rc, strerror(-rc));
+    else
+        read_next(self);
+}
+
 static void start(tm_shared *shared)
 {
     axis_tile *self = as_axis(TM_CONTAINER(shared, tm_tile, shared));
@@ -255,16 +270,17 @@ static void start(tm_shared *shared)
     pthread_mutex_lock(&self->lock);
     self->cancelled = false;
     pthread_mutex_unlock(&self->lock);
-    int rc = begin(self);
-    if (rc < 0)
-        end(self, rc, strerror(-rc));
-    else
-        read_next(self);
+    self->pass = (tm_pass){.job = {.run = run, .lane = self->lane}};
+    tm_gate_enter(&self->source.sched->scans, &self->pass);
 }
 
 static void cancel(tm_shared *shared)
 {
     axis_tile *self = as_axis(TM_CONTAINER(shared, tm_tile, shared));
+    if (tm_gate_withdraw(&self->source.sched->scans, &self->pass)) {
+        end(self, false, -EINTR, "interrupted");
+        return;
+    }
     pthread_mutex_lock(&self->lock);
     self->cancelled = true;
     if (self->read)

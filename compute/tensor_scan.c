@@ -417,6 +417,12 @@ static int slot_init(slot *s, tm_tensor_scan *scan)
     return 0;
 }
 
+tm_tensor_scan *tm_tensor_scan_ref(tm_tensor_scan *scan)
+{
+    atomic_fetch_add(&scan->refs, 1);
+    return scan;
+}
+
 tm_tensor_scan *tm_tensor_scan_unref(tm_tensor_scan *scan)
 {
     if (!scan || atomic_fetch_sub(&scan->refs, 1) != 1)

@@ -39,6 +39,7 @@ typedef struct tm_tensor_scan_params {
 
 /* One reference, the caller's; the scan under way holds another. */
 TM_MUST_CHECK int tm_tensor_scan_new(const tm_tensor_scan_params *params, tm_tensor_scan **ret);
+tm_tensor_scan *tm_tensor_scan_ref(tm_tensor_scan *scan);
 tm_tensor_scan *tm_tensor_scan_unref(tm_tensor_scan *scan); /* accepts NULL; returns NULL */
 
 /* Once. done() may have been called when it returns. */

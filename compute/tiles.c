@@ -15,7 +15,10 @@ typedef struct scan_tile {
     tm_blocks blocks;
     unsigned level; /* whose cells the scan gives; 0: none */
     uint64_t first, count;
+    tm_pass pass;
+    pthread_mutex_t lock; /* guards what follows */
     tm_tensor_scan *scan; /* of the last start */
+    bool cancelled;
 
     tm_lod_cell *grid; /* while a plane is made: its cells of the scan's level */
     tm_tensor_stats stats;
@@ -194,12 +197,15 @@ static int keep(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
     return 0;
 }
 
-static void end(scan_tile *self, int rc, const char *words, const tm_scan_total *total)
+/* INSIDE: it was let through the gate. */
+static void end(scan_tile *self, bool inside, int rc, const char *words, const tm_scan_total *total)
 {
     size_t bytes = 0;
     if (rc == 0)
         rc = keep(self, total, &bytes);
     free(TM_STEAL(self->grid));
+    if (inside)
+        tm_gate_leave(&self->source.sched->scans);
     if (rc == 0)
         tm_tile_made(&self->tile, bytes);
     else
@@ -210,7 +216,7 @@ static void end(scan_tile *self, int rc, const char *words, const tm_scan_total 
 
 static void scan_done(void *ctx, int rc, const char *words, const tm_scan_total *total)
 {
-    end(ctx, rc, words, total);
+    end(ctx, true, rc, words, total);
 }
 
 static int begin(scan_tile *self)
@@ -235,23 +241,45 @@ static int begin(scan_tile *self)
     return tm_tensor_scan_new(&params, &self->scan);
 }
 
+/* It is let in. */
+static void run(tm_job *job)
+{
+    scan_tile *self = TM_CONTAINER(TM_CONTAINER(job, tm_pass, job), scan_tile, pass);
+    pthread_mutex_lock(&self->lock);
+    self->scan = tm_tensor_scan_unref(self->scan);
+    int rc = self->cancelled ? -EINTR : begin(self);
+    tm_tensor_scan *scan = rc == 0 ? tm_tensor_scan_ref(self->scan) : NULL;
+    pthread_mutex_unlock(&self->lock);
+    if (rc < 0)
+        end(self, true, rc, rc == -EINTR ? "interrupted" : strerror(-rc), NULL);
+    else
+        tm_tensor_scan_start(scan);
+    tm_tensor_scan_unref(scan);
+}
+
 static void start(tm_shared *shared)
 {
     scan_tile *self = as_scan(TM_CONTAINER(shared, tm_tile, shared));
     tm_tile_ref(&self->tile); /* until its end */
-    self->scan = tm_tensor_scan_unref(self->scan);
-    int rc = begin(self);
-    if (rc < 0)
-        end(self, rc, strerror(-rc), NULL);
-    else
-        tm_tensor_scan_start(self->scan);
+    pthread_mutex_lock(&self->lock);
+    self->cancelled = false;
+    pthread_mutex_unlock(&self->lock);
+    self->pass = (tm_pass){.job = {.run = run, .lane = self->lane}};
+    tm_gate_enter(&self->source.sched->scans, &self->pass);
 }
 
 static void cancel(tm_shared *shared)
 {
     scan_tile *self = as_scan(TM_CONTAINER(shared, tm_tile, shared));
+    if (tm_gate_withdraw(&self->source.sched->scans, &self->pass)) {
+        end(self, false, -EINTR, "interrupted", NULL);
+        return;
+    }
+    pthread_mutex_lock(&self->lock);
+    self->cancelled = true;
     if (self->scan)
         tm_tensor_scan_cancel(self->scan);
+    pthread_mutex_unlock(&self->lock);
 }
 
 static const tm_shared_ops scan_tile_ops = {.start = start, .cancel = cancel};
@@ -261,6 +289,7 @@ static void scan_tile_free(tm_tile *tile)
     scan_tile *self = as_scan(tile);
     tm_tile_done(tile);
     tm_tensor_scan_unref(self->scan);
+    pthread_mutex_destroy(&self->lock);
     tm_tensor_unref(self->source.tensor);
     forget_content(self);
     free(self);
@@ -277,6 +306,7 @@ static int scan_tile_new(const void *ctx, tm_tile **ret)
     *self = *wanted;
     tm_tensor_ref(self->source.tensor);
     tm_tile_init(&self->tile, &scan_tile_ops, scan_tile_free);
+    pthread_mutex_init(&self->lock, NULL);
     *ret = &self->tile;
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 enum {
+    SCANS_SPARE = 2, /* scans beyond one a worker: they wait for disks as well */
     IO_THREADS = 32,
     IO_PER_DISK = 12, /* so that a disk that hangs leaves threads to the others */
     IO_RESERVED = 4,  /* a single value is read even while a slow disk holds all others */
@@ -83,6 +84,8 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
     if (rc == 0)
         rc = tm_pool_new(&pools[2], &sched->openers);
     if (rc == 0)
+        tm_gate_init(&sched->scans, sched->workers, workers + SCANS_SPARE);
+    if (rc == 0)
         rc = start_clock(sched);
     if (rc < 0) {
         tm_pool_free(sched->openers);
@@ -103,6 +106,7 @@ void tm_sched_free(tm_sched *sched)
     tm_pool_free(sched->openers);
     tm_pool_free(sched->io);
     tm_pool_free(sched->workers);
+    tm_gate_done(&sched->scans);
     pthread_mutex_lock(&sched->lock);
     assert(!sched->timers);
     sched->stopping = true;

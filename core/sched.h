@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "core/pool.h"
+#include "core/gate.h"
 
 typedef struct tm_timer tm_timer;
 
@@ -29,6 +29,7 @@ typedef struct tm_sched_params {
 struct tm_sched {
     tm_pool *workers, *io, *openers;
     unsigned worker_count;
+    tm_gate scans;        /* what goes through whole tensors, with megabytes of its own */
     pthread_mutex_t lock; /* guards what follows; held while a timer expires */
     pthread_cond_t wake;
     pthread_t clock;

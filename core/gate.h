@@ -1,0 +1,36 @@
+/*
+ * A gate: so many pieces of work at once that hold memory of their own, however many are asked for.
+ * The others wait without a thread, the highest lane first, then the first to come. Any thread.
+ */
+#ifndef TM_CORE_GATE_H
+#define TM_CORE_GATE_H
+
+#include <pthread.h>
+
+#include "core/pool.h"
+
+/* Embedded in the work. JOB runs on the gate's pool once it is let in. */
+typedef struct tm_pass {
+    tm_job job;
+    /* The gate's own: */
+    struct tm_pass *prev, *next;
+    bool waiting;
+} tm_pass;
+
+typedef struct tm_gate {
+    tm_pool *pool;
+    pthread_mutex_t lock; /* guards what follows; before the pool's */
+    unsigned limit, inside;
+    tm_pass lanes[TM_LANE_COUNT]; /* list heads */
+} tm_gate;
+
+void tm_gate_init(tm_gate *gate, tm_pool *pool, unsigned limit);
+void tm_gate_done(tm_gate *gate); /* nobody waits or is inside */
+
+void tm_gate_enter(tm_gate *gate, tm_pass *pass);
+/* True where PASS was still waiting: its job will not run, and it is not inside. */
+bool tm_gate_withdraw(tm_gate *gate, tm_pass *pass);
+/* Work that was let in has ended. */
+void tm_gate_leave(tm_gate *gate);
+
+#endif
