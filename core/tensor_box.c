@@ -10,7 +10,7 @@
 
 enum {
     WINDOW_RUNS = 4096,     /* runs that one plan may name */
-    GATHER_BYTES = 1 << 20, /* the widest span that is read with its gaps */
+    GATHER_BYTES = 1 << 20, /* of a span that is read with its gaps, at most */
     GATHER_RUNS = 8,        /* fewer runs than this are cheaper one by one */
     WINDOW_BYTES = 1 << 20,
 };
@@ -18,11 +18,12 @@ enum {
 typedef struct box_tensor {
     tm_tensor tensor;
     tm_tensor *inner;
-    size_t axes;        /* of the walk: dimensions of the box but those within a run */
-    uint64_t *counts;   /* of each axis of the walk */
-    uint64_t *strides;  /* elements of the inner tensor */
-    uint64_t base;      /* the first element */
-    uint64_t run_elems; /* contiguous elements of a run */
+    size_t axes;           /* of the walk: dimensions of the box but those within a run */
+    uint64_t *counts;      /* of each axis of the walk */
+    uint64_t *strides;     /* elements of the inner tensor */
+    uint64_t base;         /* the first element */
+    uint64_t run_elems;    /* contiguous elements of a run */
+    uint64_t gather_elems; /* the widest span that is read with its gaps */
 } box_tensor;
 
 static box_tensor *as_box(tm_tensor *tensor)
@@ -94,7 +95,7 @@ static int box_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t c
                      .span_first = from,
                      .dst = dst,
                      .elem_bytes = elem_bytes};
-    if (runs >= GATHER_RUNS && (to - from) <= GATHER_BYTES / elem_bytes)
+    if (runs >= GATHER_RUNS && (to - from) <= self->gather_elems)
         return plan_gather(self, plan, &a, to - from);
     uint8_t *out = dst;
     while (count > 0) {
@@ -176,6 +177,9 @@ static int box_init(box_tensor *self, tm_tensor *inner, const tm_range *ranges,
     uint64_t run = tm_min_u64(self->run_elems, WINDOW_BYTES); /* their product does not overflow */
     uint64_t window = tm_min_u64(WINDOW_BYTES / elem_bytes, WINDOW_RUNS * run);
     self->tensor.window = inner->window ? tm_min_u64(window, inner->window) : window;
+    /* What lies in gaps costs as much as what is wanted, where elements are computed. */
+    uint64_t gather = GATHER_BYTES / elem_bytes;
+    self->gather_elems = inner->window ? tm_min_u64(gather, inner->window) : gather;
     self->inner = tm_tensor_ref(inner);
     return 0;
 }

@@ -261,6 +261,9 @@ static void runs_close_together_are_gathered_others_are_read_one_by_one(void **s
     expect_wide_box(&w, (tm_range){7, 376}, (tm_range){0, 1}, 376);
     expect_wide_box(&w, (tm_range){5, 5}, (tm_range){0, COLS}, 1); /* one run */
     expect_wide_box(&w, (tm_range){100, 374}, (tm_range){10, 690}, 1);
+    w.tensor->window = 7000; /* so its elements are computed, those in gaps too */
+    expect_wide_box(&w, (tm_range){7, 10}, (tm_range){699, 1}, 1);
+    expect_wide_box(&w, (tm_range){7, 11}, (tm_range){699, 1}, 11);
     wide_free(&w);
 }
 
