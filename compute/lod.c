@@ -30,7 +30,7 @@ void tm_lod_halve(const tm_lod_cell *cells, size_t rows, size_t cols, tm_lod_cel
 
 float tm_lod_mean(const tm_lod_cell *cell)
 {
-    return cell->finite ? (float)(cell->sum / (double)cell->finite) : NAN;
+    return cell->finite ? (float)(cell->sum / (double)cell->finite) + 0.0f : NAN;
 }
 
 float tm_lod_min(const tm_lod_cell *cell)

@@ -24,7 +24,8 @@ typedef struct tm_lod_cell {
 /* Halves both axes of ROWS x COLS row-major cells (not none) to ceil(ROWS/2) x ceil(COLS/2). */
 void tm_lod_halve(const tm_lod_cell *cells, size_t rows, size_t cols, tm_lod_cell *ret);
 
-/* What lod/L.{mean,min,max,nonfinite}.npy have for a cell; NaN where no value is finite. */
+/* What lod/L.{mean,min,max,nonfinite}.npy have for a cell; NaN where no value is finite, never
+ * -0. */
 float tm_lod_mean(const tm_lod_cell *cell);
 float tm_lod_min(const tm_lod_cell *cell);
 float tm_lod_max(const tm_lod_cell *cell);

@@ -149,8 +149,8 @@ static void finish_cell(const piece *job, const tm_strip *strip, size_t at, size
     job->out->cells[index] = (tm_lod_cell){.sum = strip->sum,
                                            .finite = finite,
                                            .nonfinite = n - finite,
-                                           .min = (float)strip->min,
-                                           .max = (float)strip->max};
+                                           .min = (float)strip->min + 0.0f,
+                                           .max = (float)strip->max + 0.0f};
 }
 
 static double strip_absmax(const tm_strip *strip)
@@ -320,8 +320,9 @@ void tm_scan_add(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *o
 static tm_lod_cell cell_of(double value)
 {
     tm_lod_cell cell = {.min = INFINITY, .max = -INFINITY};
+    float rounded = (float)value + 0.0f; /* to -0 too, which + 0 ends */
     if (isfinite(value))
-        cell = (tm_lod_cell){value + 0.0, 1, 0, (float)(value + 0.0), (float)(value + 0.0)};
+        cell = (tm_lod_cell){value + 0.0, 1, 0, rounded, rounded};
     else
         cell.nonfinite = 1;
     return cell;

@@ -62,6 +62,13 @@ static void cells_without_finite_values_are_nan_and_counted(void **state)
     assert_true(tm_lod_mean(&one) == 7 && tm_lod_min(&one) == 7 && tm_lod_max(&one) == 7);
 }
 
+static void no_cell_is_zero_below_zero(void **state)
+{
+    (void)state;
+    tm_lod_cell tiny = {.sum = -1e-300, .finite = 1};
+    assert_true(tm_lod_mean(&tiny) == 0 && !signbit(tm_lod_mean(&tiny)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -69,6 +76,7 @@ int main(void)
         cmocka_unit_test(rows_and_columns_alone_are_halved_along_themselves),
         cmocka_unit_test(quadrants_add_in_their_order),
         cmocka_unit_test(cells_without_finite_values_are_nan_and_counted),
+        cmocka_unit_test(no_cell_is_zero_below_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
