@@ -40,15 +40,23 @@ void tm_sha256_add(tm_sha256 *sha, const void *bytes, size_t len)
         sha->failed = true;
 }
 
-int tm_sha256_hex(tm_sha256 *sha, char ret[TM_SHA256_HEX])
+int tm_sha256_bytes(tm_sha256 *sha, uint8_t ret[TM_SHA256_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
-    unsigned char sum[TM_SHA256_BYTES];
+    uint8_t sum[EVP_MAX_MD_SIZE];
     unsigned len = 0;
     bool failed = sha->failed || EVP_DigestFinal_ex(sha->evp, sum, &len) != 1;
     sha->failed = true; /* a second call would hash nothing */
     if (failed || len != TM_SHA256_BYTES)
         return -EIO;
+    memcpy(ret, sum, TM_SHA256_BYTES);
+    return 0;
+}
+
+int tm_sha256_hex(tm_sha256 *sha, char ret[TM_SHA256_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t sum[TM_SHA256_BYTES];
+    TM_TRY(tm_sha256_bytes(sha, sum));
     for (size_t i = 0; i < TM_SHA256_BYTES; i++) {
         ret[2 * i] = digits[sum[i] >> 4];
         ret[2 * i + 1] = digits[sum[i] & 15];

@@ -18,7 +18,9 @@ void tm_sha256_freep(tm_sha256 **sha); /* for TM_AUTO */
 
 /* A failure sticks, for tm_sha256_hex() to tell. */
 void tm_sha256_add(tm_sha256 *sha, const void *bytes, size_t len);
-/* Of all that was added, as lower-case hex digits. Once; SHA can only be freed then. -EIO. */
+/* Of all that was added, as bytes or as lower-case hex digits. Once; SHA can only be freed then.
+ * -EIO. */
+TM_MUST_CHECK int tm_sha256_bytes(tm_sha256 *sha, uint8_t ret[TM_SHA256_BYTES]);
 TM_MUST_CHECK int tm_sha256_hex(tm_sha256 *sha, char ret[TM_SHA256_HEX]);
 
 #endif

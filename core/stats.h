@@ -17,7 +17,8 @@
 #include "core/dtype.h"
 
 enum {
-    TM_STATS_QUANTILES = 9
+    TM_STATS_QUANTILES = 9,
+    TM_STATS_RULES = 1 /* changes whenever the same elements give another value of a statistic */
 };
 
 /* What a histogram of bins does not tell; only for types wider than 16 bits. */

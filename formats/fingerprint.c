@@ -42,12 +42,9 @@ static int add_blocks(hashing *h, tm_blob *blob)
     return 0;
 }
 
-static int add_file(hashing *h, const tm_model_file *file)
+static int add_content(hashing *h, const tm_model_file *file)
 {
     char size[24];
-    tm_sha256_add(h->sha, file->name, strlen(file->name) + 1);
-    if (!file->blob)
-        return 0;
     int n = snprintf(size, sizeof(size), "%" PRIu64, file->blob->size);
     tm_sha256_add(h->sha, size, (size_t)n + 1);
     uint64_t header = tm_min_u64(file->header_bytes, file->blob->size);
@@ -55,6 +52,12 @@ static int add_file(hashing *h, const tm_model_file *file)
         return add_range(h, file->blob, 0, file->blob->size);
     TM_TRY(add_range(h, file->blob, 0, header));
     return add_blocks(h, file->blob);
+}
+
+static int add_file(hashing *h, const tm_model_file *file)
+{
+    tm_sha256_add(h->sha, file->name, strlen(file->name) + 1);
+    return file->blob ? add_content(h, file) : 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -75,19 +78,45 @@ static const tm_model_file **sorted_files(const tm_model *model)
     return files;
 }
 
-int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req, char ret[65])
+static void hashing_freep(hashing **h)
 {
-    TM_AUTO(tm_sha256_freep) tm_sha256 *sha = NULL;
-    TM_AUTO_FREE hashing *h = TM_NEW(hashing);
-    TM_AUTO_FREE const tm_model_file **files = sorted_files(model);
-    int rc = h && files ? tm_sha256_new(&sha) : -ENOMEM;
-    if (rc < 0)
-        return tm_fail(req, -rc, "fingerprint: %s", strerror(-rc));
+    if (*h)
+        tm_sha256_free((*h)->sha);
+    free(*h);
+}
+
+static int hashing_new(tm_sched *sched, tm_req *req, hashing **ret)
+{
+    TM_AUTO(hashing_freep) hashing *h = TM_NEW(hashing);
+    TM_TRY(h ? tm_sha256_new(&h->sha) : -ENOMEM);
     h->sched = sched;
     h->req = req;
-    h->sha = sha;
+    *ret = TM_STEAL(h);
+    return 0;
+}
+
+static int fail(tm_req *req, int rc)
+{
+    return rc < 0 ? tm_fail(req, -rc, "fingerprint: %s", strerror(-rc)) : rc;
+}
+
+int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req, char ret[65])
+{
+    TM_AUTO(hashing_freep) hashing *h = NULL;
+    TM_AUTO_FREE const tm_model_file **files = sorted_files(model);
+    TM_TRY(fail(req, files ? hashing_new(sched, req, &h) : -ENOMEM));
     for (uint32_t i = 0; i < model->file_count; i++)
         TM_TRY(add_file(h, files[i]));
-    rc = tm_sha256_hex(sha, ret);
-    return rc < 0 ? tm_fail(req, -rc, "fingerprint: %s", strerror(-rc)) : 0;
+    return fail(req, tm_sha256_hex(h->sha, ret));
+}
+
+int tm_shard_fingerprint(tm_sched *sched, const tm_model_file *file, tm_req *req,
+                         uint8_t ret[TM_SHA256_BYTES])
+{
+    TM_AUTO(hashing_freep) hashing *h = NULL;
+    if (!file->blob)
+        return tm_fail(req, ENOENT, "%s: is missing", file->name);
+    TM_TRY(fail(req, hashing_new(sched, req, &h)));
+    TM_TRY(add_content(h, file));
+    return fail(req, tm_sha256_bytes(h->sha, ret));
 }

@@ -12,8 +12,13 @@
 #define TM_FORMATS_FINGERPRINT_H
 
 #include "core/model.h"
+#include "core/sha256.h"
 
 /* 64 hex digits. May block. A missing file counts by its name alone. */
 TM_MUST_CHECK int tm_fingerprint(tm_sched *sched, const tm_model *model, tm_req *req, char ret[65]);
+
+/* Of a single file, whatever its name: SHA-256 over the same without name and NUL. May block. */
+TM_MUST_CHECK int tm_shard_fingerprint(tm_sched *sched, const tm_model_file *file, tm_req *req,
+                                       uint8_t ret[TM_SHA256_BYTES]);
 
 #endif

@@ -81,25 +81,39 @@ static uint64_t block_at(uint64_t size, unsigned i)
     return (size - BLOCK) * i / (BLOCKS - 1);
 }
 
-/* The definition in formats/fingerprint.h, word by word, for contents that are sorted. */
+static void shard_fingerprint_of(const content *c, uint8_t ret[TM_SHA256_BYTES])
+{
+    tm_req req;
+    tm_req_init(&req, TM_LANE_VISIBLE);
+    req.may_block = true;
+    tm_model *model = model_of(c, 1);
+    assert_int_equal(tm_shard_fingerprint(sched, model->files, &req, ret), 0);
+    tm_model_unref(model);
+}
+
+/* The definition in formats/fingerprint.h, word by word: of a file without its name. */
+static void add_defined_content(tm_sha256 *sha, const content *c)
+{
+    char size[24];
+    tm_sha256_add(sha, size, (size_t)snprintf(size, sizeof(size), "%" PRIu64, c->size) + 1);
+    if (c->size <= c->header + BLOCKS * BLOCK) {
+        tm_sha256_add(sha, c->bytes, c->size);
+        return;
+    }
+    tm_sha256_add(sha, c->bytes, c->header);
+    for (unsigned k = 0; k < BLOCKS; k++)
+        tm_sha256_add(sha, c->bytes + block_at(c->size, k), BLOCK);
+}
+
+/* For contents that are sorted. */
 static void defined_fingerprint(const content *contents, uint32_t count, char ret[65])
 {
     tm_sha256 *sha;
-    char size[24];
     assert_int_equal(tm_sha256_new(&sha), 0);
     for (uint32_t i = 0; i < count; i++) {
-        const content *c = &contents[i];
-        tm_sha256_add(sha, c->name, strlen(c->name) + 1);
-        if (!c->bytes)
-            continue;
-        tm_sha256_add(sha, size, (size_t)snprintf(size, sizeof(size), "%" PRIu64, c->size) + 1);
-        if (c->size <= c->header + BLOCKS * BLOCK) {
-            tm_sha256_add(sha, c->bytes, c->size);
-            continue;
-        }
-        tm_sha256_add(sha, c->bytes, c->header);
-        for (unsigned k = 0; k < BLOCKS; k++)
-            tm_sha256_add(sha, c->bytes + block_at(c->size, k), BLOCK);
+        tm_sha256_add(sha, contents[i].name, strlen(contents[i].name) + 1);
+        if (contents[i].bytes)
+            add_defined_content(sha, &contents[i]);
     }
     assert_int_equal(tm_sha256_hex(sha, ret), 0);
     tm_sha256_freep(&sha);
@@ -133,6 +147,41 @@ static void the_fingerprint_is_what_its_definition_says(void **state)
         assert_string_equal(got, expected);
         free(c.bytes);
     }
+}
+
+static void a_shard_has_that_of_its_content_under_any_name(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t size, header;
+    } rows[] = {{0, 0}, {65536 + 500, 500}, {65536 + 501, 500}, {1000000, 300000}};
+    for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
+        for (int k = 0; k < 2; k++) {
+            content c = content_of(k ? "b" : "a/a.safetensors", rows[i].size, rows[i].header);
+            uint8_t got[TM_SHA256_BYTES], expected[TM_SHA256_BYTES];
+            shard_fingerprint_of(&c, got);
+            tm_sha256 *sha;
+            assert_int_equal(tm_sha256_new(&sha), 0);
+            add_defined_content(sha, &c);
+            assert_int_equal(tm_sha256_bytes(sha, expected), 0);
+            tm_sha256_free(sha);
+            assert_memory_equal(got, expected, sizeof(expected));
+            free(c.bytes);
+        }
+    }
+}
+
+static void a_shard_that_is_missing_has_none(void **state)
+{
+    (void)state;
+    content c = {.name = "a.safetensors"};
+    tm_req req;
+    tm_req_init(&req, TM_LANE_VISIBLE);
+    tm_model *model = model_of(&c, 1);
+    uint8_t got[TM_SHA256_BYTES];
+    assert_int_equal(tm_shard_fingerprint(sched, model->files, &req, got), -ENOENT);
+    assert_string_equal(tm_req_words(&req), "a.safetensors: is missing");
+    tm_model_unref(model);
 }
 
 static void every_file_counts_and_a_missing_one_by_its_name(void **state)
@@ -294,6 +343,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fingerprint_is_what_its_definition_says),
+        cmocka_unit_test(a_shard_has_that_of_its_content_under_any_name),
+        cmocka_unit_test(a_shard_that_is_missing_has_none),
         cmocka_unit_test(every_file_counts_and_a_missing_one_by_its_name),
         cmocka_unit_test(the_order_of_the_files_does_not_count),
         cmocka_unit_test(a_change_of_any_sampled_byte_of_the_size_or_the_name_changes_it),
