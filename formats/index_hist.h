@@ -11,8 +11,9 @@
 
 enum {
     TM_INDEX_HIST_SHIFT_MAX = 16,
-    TM_INDEX_HIST_FLOOR = 256, /* bytes that any histogram may take */
-    TM_INDEX_HIST_SHARE = 1024 /* and else the tensor's stored bytes over this */
+    TM_INDEX_HIST_BYTES_MAX = 65536 * 10, /* of any, one varint a code */
+    TM_INDEX_HIST_FLOOR = 256,            /* bytes that any histogram may take */
+    TM_INDEX_HIST_SHARE = 1024            /* and else the tensor's stored bytes over this */
 };
 
 /* How many bytes a histogram of a tensor may take. */

@@ -27,7 +27,8 @@ typedef struct tm_section_format {
     const char *what; /* for words: "an index" */
     uint8_t magic[8];
     uint16_t major, minor;
-    uint32_t rules; /* changes whenever the same source gives other content */
+    uint32_t rules;       /* changes whenever the same source gives other content */
+    uint32_t known_kinds; /* kinds 1 to this are known here */
 } tm_section_format;
 
 typedef struct tm_section {
