@@ -182,45 +182,73 @@ static inline bool same_record(const tm_stats_record *a, const tm_stats_record *
     return a->summary.has_distinct == b->summary.has_distinct;
 }
 
-static inline bool same_stats(const tm_stats *a, const tm_stats *b)
-{
-    return a->dtype == b->dtype && a->bins == b->bins && !a->wide == !b->wide &&
-           memcmp(a->hist, b->hist, a->bins * sizeof(*a->hist)) == 0 &&
-           (!a->wide || memcmp(a->wide, b->wide, sizeof(*a->wide)) == 0) &&
-           same_real(a->absmax, b->absmax) && a->absmax_index == b->absmax_index;
-}
-
 /* Bins of 2^SHIFT codes, counted at their first. */
-static inline void coarsen(tm_stats *stats, unsigned shift)
+static inline bool same_hist(const tm_stats *exact, unsigned shift, const tm_stats *coarse)
 {
-    for (size_t code = 0; code < stats->bins; code++) {
-        uint64_t count = stats->hist[code];
-        stats->hist[code] = 0;
-        stats->hist[code >> shift << shift] += count;
+    for (size_t first = 0; first < exact->bins; first += (size_t)1 << shift) {
+        uint64_t exact_count = 0, coarse_count = 0;
+        size_t end = tm_min_u64(exact->bins, first + ((size_t)1 << shift));
+        for (size_t code = first; code < end; code++) {
+            exact_count += exact->hist[code];
+            coarse_count += coarse->hist[code];
+        }
+        if (coarse->hist[first] != exact_count || coarse_count != exact_count)
+            return false;
     }
+    return true;
 }
 
-/* Whether what INDEX gives of C is what was put in. *RET_REFUSED: it gave nothing, with words. */
-static inline bool gives_case(opened_index *o, const index_case *c, bool *ret_refused)
+static inline bool same_stats(const tm_stats *exact, unsigned shift, const tm_stats *b)
 {
-    tm_index_tensor tensor;
-    tm_stats expected, got = {0};
+    return exact->dtype == b->dtype && exact->bins == b->bins && !exact->wide == !b->wide &&
+           same_hist(exact, shift, b) &&
+           (!exact->wide || memcmp(exact->wide, b->wide, sizeof(*b->wide)) == 0) &&
+           same_real(exact->absmax, b->absmax) && exact->absmax_index == b->absmax_index;
+}
+
+/* What was put in for a case. */
+typedef struct case_content {
+    const index_case *c;
+    tm_stats stats;
     tm_stats_record record;
-    tm_sums sums, expected_sums;
+    tm_sums sums;
+} case_content;
+
+static inline void make_content(const index_case *c, case_content *ret)
+{
+    ret->c = c;
+    make_stats(c, &ret->stats, &ret->record);
+    tm_stats_sums(&ret->stats, &ret->sums);
+}
+
+/* Whether what INDEX gives is EXPECTED. *RET_REFUSED: it gave nothing, with words. */
+static inline bool gives(opened_index *o, const case_content *expected, bool *ret_refused)
+{
+    const index_case *c = expected->c;
+    tm_index_tensor tensor;
+    tm_stats got = {0};
+    tm_sums sums;
     *ret_refused = tm_index_find(o->index, c->name, c->name_len, &o->req, &tensor) < 0 ||
                    tm_index_sums(o->index, &tensor, &o->req, &sums) < 0 ||
                    tm_index_stats(o->index, &tensor, &o->req, &got) < 0;
     if (*ret_refused)
         return false;
-    make_stats(c, &expected, &record);
-    tm_stats_sums(&expected, &expected_sums);
-    coarsen(&expected, tensor.hist_shift);
-    bool same = tensor.dtype == c->dtype && tensor.scaled == c->scaled &&
-                tensor.context == c->context && tensor.stored_bytes == stored_bytes_of(c) &&
-                tensor.name_len == c->name_len && same_record(&tensor.record, &record) &&
-                memcmp(&sums, &expected_sums, sizeof(sums)) == 0 && same_stats(&got, &expected);
-    tm_stats_done(&expected);
+    bool same = tensor.scaled == c->scaled && tensor.context == c->context &&
+                tensor.stored_bytes == stored_bytes_of(c) && tensor.name_len == c->name_len &&
+                same_record(&tensor.record, &expected->record) &&
+                memcmp(&sums, &expected->sums, sizeof(sums)) == 0 &&
+                same_stats(&expected->stats, tensor.hist_shift, &got);
     tm_stats_done(&got);
+    return same;
+}
+
+static inline bool gives_case(opened_index *o, const index_case *c)
+{
+    case_content expected;
+    bool refused;
+    make_content(c, &expected);
+    bool same = gives(o, &expected, &refused);
+    tm_stats_done(&expected.stats);
     return same;
 }
 
