@@ -1,7 +1,5 @@
 #include "formats/index_writer.h"
 
-#include <stdio.h>
-
 #include "core/order.h"
 #include "core/tensor_table.h"
 #include "core/text.h"
@@ -126,23 +124,19 @@ int tm_index_writer_open(const char *path, const uint8_t fingerprint[TM_FINGERPR
                          tm_req *req, tm_index_writer **ret)
 {
     TM_AUTO(tm_index_writer_closep) tm_index_writer *writer = TM_NEW(tm_index_writer);
-    TM_AUTO_FREE char *log = NULL;
+    TM_AUTO_FREE char *log = tm_path_with(path, ".part");
     if (!writer)
         return tm_fail(req, ENOMEM, "no memory to write %s", path);
     writer->log.fd = -1;
     tm_text_init(&writer->names);
     memcpy(writer->fingerprint, fingerprint, sizeof(writer->fingerprint));
     writer->path = strdup(path);
-    if (!writer->path || asprintf(&log, "%s.part", path) < 0) {
-        log = NULL;
-        return tm_fail(req, ENOMEM, "no memory to write %s", path);
-    }
-    int rc = grow(writer);
+    int rc = writer->path && log ? grow(writer) : -ENOMEM;
     if (rc == 0)
         rc = tm_index_log_open(
             &writer->log, &(tm_index_log_params){log, fingerprint, remember_entry, writer}, req);
     if (rc == -ENOMEM)
-        return no_memory(writer, req);
+        return tm_fail(req, ENOMEM, "no memory to write %s", path);
     TM_TRY(rc);
     *ret = TM_STEAL(writer);
     return 0;
@@ -228,6 +222,7 @@ static int append(tm_index_writer *writer, const tm_index_item *item, tm_req *re
     if (!hist)
         return no_memory(writer, req);
     tm_index_record_store(&tensor, record);
+    assert(tm_index_record_load(record, sizeof(record), &tensor) == 0); /* of values that can be */
     tm_index_parts parts = {
         .record = record,
         .name = item->name,

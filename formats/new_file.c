@@ -24,6 +24,17 @@ int tm_fail_file(tm_req *req, int code, const char *path, const char *what)
     return tm_fail(req, code, "%s: %s: %s", path, what, strerror(code));
 }
 
+char *tm_path_with(const char *path, const char *suffix)
+{
+    size_t path_len = strlen(path), suffix_len = strlen(suffix);
+    char *joined = malloc(path_len + suffix_len + 1);
+    if (!joined)
+        return NULL;
+    memcpy(joined, path, path_len);
+    memcpy(joined + path_len, suffix, suffix_len + 1);
+    return joined;
+}
+
 int tm_write_all(int fd, const char *path, const void *bytes, size_t len, uint64_t off, tm_req *req)
 {
     const uint8_t *at = bytes;
@@ -72,10 +83,9 @@ int tm_new_file_open(const char *path, uint64_t off, tm_req *req, tm_new_file **
     file->fd = -1;
     file->at = off;
     file->path = strdup(path);
-    if (!file->path || asprintf(&file->tmp, "%s.tmp", path) < 0) {
-        file->tmp = NULL;
+    file->tmp = tm_path_with(path, ".tmp");
+    if (!file->path || !file->tmp)
         return tm_fail(req, ENOMEM, "no memory to write %s", path);
-    }
     int flags = O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
     file->fd = open(file->tmp, flags, NEW_FILE_MODE);
     if (file->fd < 0)

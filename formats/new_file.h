@@ -23,7 +23,9 @@ TM_MUST_CHECK int tm_new_file_put_first(tm_new_file *file, const void *bytes, si
 /* Once, as the last. */
 TM_MUST_CHECK int tm_new_file_commit(tm_new_file *file, tm_req *req);
 
-/* For files that are written in other ways. Fails with "PATH: WHAT: words of CODE". */
+/* For files that are written in other ways. PATH and SUFFIX, malloc'ed; NULL for want of memory. */
+char *tm_path_with(const char *path, const char *suffix);
+/* Fails with "PATH: WHAT: words of CODE". */
 int tm_fail_file(tm_req *req, int code, const char *path, const char *what);
 TM_MUST_CHECK int tm_write_all(int fd, const char *path, const void *bytes, size_t len,
                                uint64_t off, tm_req *req);

@@ -248,6 +248,55 @@ static void what_is_of_another_time_or_file_is_refused_with_words(void **state)
     }
 }
 
+/* The index with a fifth section, of KIND and FLAGS. */
+static int open_with_section(uint32_t kind, uint16_t flags, opened_index *o, char **ret_bytes)
+{
+    enum {
+        EXTRA = 8
+    };
+    tm_section sections[TM_INDEX_HIST + 1];
+    size_t old_head = tm_section_head_bytes(TM_INDEX_HIST);
+    size_t head = tm_section_head_bytes(TM_INDEX_HIST + 1);
+    memcpy(sections, bytes + TM_SECTION_HEADER_BYTES, TM_INDEX_HIST * sizeof(*sections));
+    for (size_t i = 0; i < TM_INDEX_HIST; i++)
+        sections[i].off += head - old_head;
+    char *copy = calloc(1, len + TM_SECTION_ENTRY_BYTES + EXTRA);
+    assert_non_null(copy);
+    memcpy(copy + head, bytes + old_head, len - old_head);
+    sections[TM_INDEX_HIST] = (tm_section){
+        .kind = kind,
+        .flags = flags,
+        .off = len + head - old_head,
+        .stored = EXTRA,
+        .used = 5,
+        .check = tm_hash_bytes(copy + len + head - old_head, EXTRA),
+    };
+    tm_section_head_store(&tm_index_format, index_fingerprint, sections, TM_INDEX_HIST + 1,
+                          (uint8_t *)copy);
+    *ret_bytes = copy;
+    return open_bytes(o, copy, len + head - old_head + EXTRA);
+}
+
+static void a_section_that_is_not_known_is_passed_over_only_where_it_says_so(void **state)
+{
+    (void)state;
+    opened_index o;
+    char *copy;
+    bool refused;
+    assert_int_equal(open_with_section(9, TM_SECTION_SKIPPABLE, &o, &copy), 0);
+    assert_int_equal(tm_index_check(o.index, &o.req), 0);
+    for (size_t i = 0; i < INDEX_CASES; i++)
+        assert_true(gives(&o, &contents[i], &refused));
+    tm_index_close(o.index);
+    free(copy);
+
+    assert_int_equal(open_with_section(9, 0, &o, &copy), -EOPNOTSUPP);
+    assert_string_equal(tm_req_words(&o.req), "m.tmidx: has a section (9) that is not known here");
+    free(copy);
+    assert_int_equal(open_with_section(TM_INDEX_SUMS, 0, &o, &copy), -EBADMSG);
+    free(copy);
+}
+
 static void the_bytes_are_those_of_version_1(void **state)
 {
     (void)state;
@@ -267,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_cut_while_open_is_an_error_of_the_read),
         cmocka_unit_test(any_byte_that_is_changed_is_noticed),
         cmocka_unit_test(what_is_of_another_time_or_file_is_refused_with_words),
+        cmocka_unit_test(a_section_that_is_not_known_is_passed_over_only_where_it_says_so),
         cmocka_unit_test(the_bytes_are_those_of_version_1),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -11,10 +11,13 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "formats/index_file.h"
+#include "formats/index_writer.h"
 #include "formats/query_parse.h"
 #include "formats/safetensors.h"
 #include "formats/shard_index.h"
 #include "tests/unit/formats/memory_source.h"
+#include "tests/unit/fs/checkpoint_files.h"
 
 /* WRAPPED: malloc calloc realloc reallocarray strdup strndup free */
 void *__real_malloc(size_t n);
@@ -233,12 +236,92 @@ static void test_a_query_is_one_allocation_that_may_fail(void **state)
     assert_int_equal(allocations, 1);
 }
 
+static int index_two(const tm_index_item *items, const char *path, tm_req *req)
+{
+    static const uint8_t fingerprint[TM_FINGERPRINT_BYTES] = {1};
+    TM_AUTO(tm_index_writer_closep) tm_index_writer *writer = NULL;
+    TM_TRY(tm_index_writer_open(path, fingerprint, req, &writer));
+    for (int i = 0; i < 2; i++)
+        if (!tm_index_writer_has(writer, items[i].name, items[i].name_len, 0))
+            TM_TRY(tm_index_writer_add(writer, &items[i], req));
+    return tm_index_writer_finish(writer, req);
+}
+
+static int read_two(const char *bytes, size_t len, tm_req *req)
+{
+    static const uint8_t fingerprint[TM_FINGERPRINT_BYTES] = {1};
+    TM_AUTO(tm_index_closep) tm_index *index = NULL;
+    memory_file file;
+    tm_byte_source src = source(&file, bytes, len);
+    tm_index_tensor tensor;
+    TM_TRY(tm_index_open(&src, fingerprint, req, &index));
+    TM_TRY(tm_index_check(index, req));
+    return tm_index_find(index, "b", 1, req, &tensor);
+}
+
+typedef struct two {
+    const tm_index_item *items;
+    const char *path;
+    char *bytes;
+    size_t len;
+} two;
+
+static int write_it(const two *t, tm_req *req)
+{
+    return index_two(t->items, t->path, req);
+}
+
+static int read_it(const two *t, tm_req *req)
+{
+    return read_two(t->bytes, t->len, req);
+}
+
+/* Does it until no allocation failed; returns how many there were, and one more. */
+static uint64_t fail_each(int (*doing)(const two *t, tm_req *req), const two *t)
+{
+    int64_t before = living;
+    for (uint64_t n = 1;; n++) {
+        tm_req req;
+        tm_req_init(&req, TM_LANE_INDEX);
+        allocations = 0;
+        failing = n;
+        int rc = doing(t, &req);
+        bool through = allocations < n;
+        failing = 0;
+        assert_true(rc == 0 || (rc == -ENOMEM && !through && tm_req_words(&req)[0]));
+        assert_int_equal(living, before);
+        if (through)
+            return n;
+    }
+}
+
+static void test_an_index_file_survives_every_failed_allocation(void **state)
+{
+    tm_stats stats;
+    tm_stats_record record = {0};
+    assert_int_equal(files_new(state), 0);
+    assert_int_equal(tm_stats_init(&stats, TM_U8), 0);
+    stats.hist[3] = 9;
+    tm_stats_offer_absmax(&stats, 3, 0);
+    tm_stats_summarize(&stats, &record.summary);
+    const tm_index_item items[] = {{"a", 1, false, 9, 0, &stats, &record},
+                                   {"b", 1, false, 9, 0, &stats, &record}};
+    two t = {.items = items, .path = at("two.tmidx")};
+    assert_true(fail_each(write_it, &t) > 8);
+    t.bytes = read_bytes_of(t.path, &t.len);
+    assert_true(fail_each(read_it, &t) > 8);
+    free(t.bytes);
+    tm_stats_done(&stats);
+    assert_int_equal(files_free(state), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_header_survives_every_failed_allocation),
         cmocka_unit_test(test_a_damaged_header_survives_every_failed_allocation),
         cmocka_unit_test(test_an_index_survives_every_failed_allocation),
+        cmocka_unit_test(test_an_index_file_survives_every_failed_allocation),
         cmocka_unit_test(test_a_query_is_one_allocation_that_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
