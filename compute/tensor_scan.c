@@ -285,8 +285,10 @@ static void end(tm_tensor_scan *scan)
 {
     tm_scan_total total = {.zero_rows = 0};
     int rc = atomic_load(&scan->req.error);
+    pthread_mutex_lock(&scan->lock);
     if (rc == 0 && scan->cancelled && scan->next < scan->end)
         rc = -EINTR;
+    pthread_mutex_unlock(&scan->lock);
     if (rc == 0)
         rc = total_of(scan, &total);
     if (rc < 0)

@@ -1,10 +1,15 @@
 #include "fs/fuse_handle.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include "core/read.h"
 #include "fs/fuse_caller.h"
 #include "fs/fuse_waiting.h"
+
+enum {
+    CANCEL_S = 2 /* within which all that were cancelled have been answered */
+};
 
 typedef struct reading reading;
 
@@ -155,12 +160,23 @@ static void cancel_all(tm_handle *handle)
     pthread_mutex_unlock(&handle->lock);
 }
 
-void tm_reads_finish(tm_reads *reads)
+void tm_reads_cancel(tm_reads *reads)
 {
+    uint64_t at = tm_now_ns() + CANCEL_S * UINT64_C(1000000000);
+    struct timespec limit = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
     pthread_mutex_lock(&reads->lock);
     for (tm_handle *handle = reads->handles; handle; handle = handle->next)
         cancel_all(handle);
     tm_waiting_cancel_all(reads->waiting);
+    int rc = 0;
+    while (atomic_load(&reads->count) && rc == 0)
+        rc = pthread_cond_clockwait(&reads->none, &reads->lock, CLOCK_MONOTONIC, &limit);
+    pthread_mutex_unlock(&reads->lock);
+}
+
+void tm_reads_finish(tm_reads *reads)
+{
+    pthread_mutex_lock(&reads->lock);
     while (atomic_load(&reads->count))
         pthread_cond_wait(&reads->none, &reads->lock);
     pthread_mutex_unlock(&reads->lock);

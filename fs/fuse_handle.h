@@ -50,8 +50,10 @@ void tm_reads_init(tm_reads *reads);
 void tm_reads_done(tm_reads *reads);
 void tm_reads_begin(tm_reads *reads);
 void tm_reads_end(tm_reads *reads);
-/* Cancels what is under way and waits for it, then frees handles that the kernel never released.
- * Nothing may begin any more. */
+/* Cancels what is under way, and returns when all of it has been answered: nothing writes to the
+ * kernel any more. Threads that a source holds may still be at it. Nothing may begin any more. */
+void tm_reads_cancel(tm_reads *reads);
+/* Then waits for those too, and frees handles that the kernel never released. */
 void tm_reads_finish(tm_reads *reads);
 
 #endif

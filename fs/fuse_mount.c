@@ -124,6 +124,7 @@ void tm_mount_free(tm_mount *mount)
         return;
     if (mount->handles_signals)
         fuse_remove_signal_handlers(mount->fuse.session);
+    tm_reads_cancel(&mount->fuse.reads); /* unmounting closes what replies are written to */
     if (mount->mounted)
         fuse_session_unmount(mount->fuse.session);
     tm_reads_finish(&mount->fuse.reads);
