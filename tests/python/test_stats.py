@@ -390,6 +390,9 @@ def test_tools_read_them_as_any_file():
         head, rows = table(at / "hist.tsv")
         assert head == ["lo", "hi", "count"] and sum(int(r["count"]) for r in rows) == 64 * 128
         assert float((at / "stats/std").read_text()) > 0
+        for name in ("stats.json", "hist.tsv", "stats/l2"):  # and without a mount
+            place = f"{made.path}::tensors/{at.name}/{name}"
+            assert tmtest.tmorph("cat", place, check=0).stdout == (at / name).read_text()
 
 
 def test_any_part_of_them_can_be_read():
