@@ -15,12 +15,7 @@
     {                                                                                              \
         .name = (NAME)                                                                             \
     }
-#define STATISTIC(NAME)                                                                            \
-    {                                                                                              \
-        .name = (NAME), .is_statistic = true                                                       \
-    }
-
-static const tm_field_info infos[TM_FIELD_COUNT] = {
+static const tm_field_info infos[TM_FIELD_STATISTICS] = {
     [TM_FIELD_NAME] = TEXT("name"),
     [TM_FIELD_DTYPE] = TEXT("dtype"),
     [TM_FIELD_ROLE] = TEXT("role"),
@@ -32,43 +27,16 @@ static const tm_field_info infos[TM_FIELD_COUNT] = {
     [TM_FIELD_BYTES] = HEADER("bytes"),
     [TM_FIELD_LAYER] = HEADER("layer"),
     [TM_FIELD_EXPERT] = HEADER("expert"),
-    [TM_FIELD_N] = STATISTIC("n"),
-    [TM_FIELD_ZERO_COUNT] = STATISTIC("zero_count"),
-    [TM_FIELD_NEG_ZERO_COUNT] = STATISTIC("neg_zero_count"),
-    [TM_FIELD_NAN_COUNT] = STATISTIC("nan_count"),
-    [TM_FIELD_INF_COUNT] = STATISTIC("inf_count"),
-    [TM_FIELD_POS_INF_COUNT] = STATISTIC("pos_inf_count"),
-    [TM_FIELD_NEG_INF_COUNT] = STATISTIC("neg_inf_count"),
-    [TM_FIELD_SUBNORMAL_COUNT] = STATISTIC("subnormal_count"),
-    [TM_FIELD_MIN] = STATISTIC("min"),
-    [TM_FIELD_MAX] = STATISTIC("max"),
-    [TM_FIELD_ABSMAX] = STATISTIC("absmax"),
-    [TM_FIELD_ABSMAX_INDEX] = STATISTIC("absmax_index"),
-    [TM_FIELD_MEAN] = STATISTIC("mean"),
-    [TM_FIELD_VAR] = STATISTIC("var"),
-    [TM_FIELD_STD] = STATISTIC("std"),
-    [TM_FIELD_L1] = STATISTIC("l1"),
-    [TM_FIELD_L2] = STATISTIC("l2"),
-    [TM_FIELD_SPARSITY] = STATISTIC("sparsity"),
-    [TM_FIELD_ENTROPY] = STATISTIC("entropy"),
-    [TM_FIELD_DISTINCT] = STATISTIC("distinct"),
-    [TM_FIELD_ZERO_ROWS] = STATISTIC("zero_rows"),
-    [TM_FIELD_ZERO_COLS] = STATISTIC("zero_cols"),
-    [TM_FIELD_Q0_001] = STATISTIC("q0.001"),
-    [TM_FIELD_Q0_01] = STATISTIC("q0.01"),
-    [TM_FIELD_Q0_05] = STATISTIC("q0.05"),
-    [TM_FIELD_Q0_25] = STATISTIC("q0.25"),
-    [TM_FIELD_Q0_5] = STATISTIC("q0.5"),
-    [TM_FIELD_Q0_75] = STATISTIC("q0.75"),
-    [TM_FIELD_Q0_95] = STATISTIC("q0.95"),
-    [TM_FIELD_Q0_99] = STATISTIC("q0.99"),
-    [TM_FIELD_Q0_999] = STATISTIC("q0.999"),
+    [TM_FIELD_INF_COUNT] = {.name = "inf_count", .is_statistic = true},
 };
 
-const tm_field_info *tm_field_get(tm_field field)
+tm_field_info tm_field_get(tm_field field)
 {
     assert(field < TM_FIELD_COUNT);
-    return &infos[field];
+    if (field < TM_FIELD_STATISTICS)
+        return infos[field];
+    return (tm_field_info){.name = tm_stats_field_name(field - TM_FIELD_STATISTICS),
+                           .is_statistic = true};
 }
 
 static bool same(const char *name, size_t len, const char *word)
@@ -88,13 +56,17 @@ bool tm_field_find(const char *name, size_t len, tm_field *ret)
         name += prefix_len;
         len -= prefix_len;
     }
-    for (int i = 0; i < TM_FIELD_COUNT; i++) {
+    for (int i = 0; i < TM_FIELD_STATISTICS; i++) {
         if (same(name, len, infos[i].name)) {
             *ret = (tm_field)i;
             return true;
         }
     }
-    return false;
+    size_t statistic = 0;
+    if (!tm_stats_field_find(name, len, &statistic))
+        return false;
+    *ret = TM_FIELD_STAT(statistic);
+    return true;
 }
 
 /* --- the query --- */
@@ -130,7 +102,7 @@ uint16_t tm_query_use(tm_query *query, tm_field field)
         place++;
     if (place == query->field_count) {
         query->fields[query->field_count++] = field;
-        query->needs_statistics |= tm_field_get(field)->is_statistic;
+        query->needs_statistics |= tm_field_get(field).is_statistic;
     }
     return place;
 }

@@ -11,7 +11,7 @@
 #ifndef TM_CORE_QUERY_H
 #define TM_CORE_QUERY_H
 
-#include "core/base.h"
+#include "core/stats_record.h"
 
 /* --- fields --- */
 
@@ -27,39 +27,12 @@ typedef enum tm_field {
     TM_FIELD_BYTES,
     TM_FIELD_LAYER,
     TM_FIELD_EXPERT,
-    TM_FIELD_N, /* statistics, as in stats.json */
-    TM_FIELD_ZERO_COUNT,
-    TM_FIELD_NEG_ZERO_COUNT,
-    TM_FIELD_NAN_COUNT,
-    TM_FIELD_INF_COUNT, /* of both signs */
-    TM_FIELD_POS_INF_COUNT,
-    TM_FIELD_NEG_INF_COUNT,
-    TM_FIELD_SUBNORMAL_COUNT,
-    TM_FIELD_MIN,
-    TM_FIELD_MAX,
-    TM_FIELD_ABSMAX,
-    TM_FIELD_ABSMAX_INDEX,
-    TM_FIELD_MEAN,
-    TM_FIELD_VAR,
-    TM_FIELD_STD,
-    TM_FIELD_L1,
-    TM_FIELD_L2,
-    TM_FIELD_SPARSITY,
-    TM_FIELD_ENTROPY,
-    TM_FIELD_DISTINCT,
-    TM_FIELD_ZERO_ROWS,
-    TM_FIELD_ZERO_COLS,
-    TM_FIELD_Q0_001, /* quantiles */
-    TM_FIELD_Q0_01,
-    TM_FIELD_Q0_05,
-    TM_FIELD_Q0_25,
-    TM_FIELD_Q0_5,
-    TM_FIELD_Q0_75,
-    TM_FIELD_Q0_95,
-    TM_FIELD_Q0_99,
-    TM_FIELD_Q0_999,
-    TM_FIELD_COUNT
+    TM_FIELD_INF_COUNT,  /* statistics: of both signs, which only queries ask for */
+    TM_FIELD_STATISTICS, /* and, from here, those of core/stats_record.h: TM_FIELD_STAT(its id) */
+    TM_FIELD_COUNT = TM_FIELD_STATISTICS + TM_STATS_FIELDS
 } tm_field;
+
+#define TM_FIELD_STAT(ID) ((tm_field)(TM_FIELD_STATISTICS + (int)(ID)))
 
 typedef struct tm_field_info {
     const char *name; /* the title of its column: "nan_count", "q0.99" */
@@ -67,8 +40,8 @@ typedef struct tm_field_info {
     bool is_statistic; /* else it is always known */
 } tm_field_info;
 
-/* The row of FIELD; FIELD must be a valid one. */
-const tm_field_info *tm_field_get(tm_field field);
+/* FIELD must be a valid one. */
+tm_field_info tm_field_get(tm_field field);
 
 /* The field that a query calls NAME: "tensor.nan_count", "nan_count", "layer.type". */
 bool tm_field_find(const char *name, size_t len, tm_field *ret);

@@ -24,7 +24,7 @@ static tm_query_value from_place(const tm_model *model, uint32_t row, tm_field f
 tm_query_value tm_query_header(const tm_model *model, uint32_t row, tm_field field)
 {
     const tm_tensor_table *t = &model->table;
-    assert(row < t->count && !tm_field_get(field)->is_statistic);
+    assert(row < t->count && !tm_field_get(field).is_statistic);
     const tm_tensor_row *r = &t->rows[row];
     const uint64_t *dims = tm_row_dims(t, r);
     static_assert(TM_NO_LAYER < 0 && TM_NO_EXPERT < 0 && TM_FUSED_EXPERTS < 0, "no index");

@@ -30,11 +30,42 @@ typedef struct tm_value {
     double real;
 } tm_value;
 
-/* The fields in the order of stats.json, quantiles at the end ("q0.001", …). */
-enum {
-    TM_STATS_FIELDS = 30,
-    TM_STATS_PLAIN_FIELDS = TM_STATS_FIELDS - TM_STATS_QUANTILES
-};
+/* The fields in the order of stats.json. */
+typedef enum tm_stats_field_id {
+    TM_STAT_N,
+    TM_STAT_ZERO,
+    TM_STAT_NEG_ZERO,
+    TM_STAT_NAN,
+    TM_STAT_POS_INF,
+    TM_STAT_NEG_INF,
+    TM_STAT_SUBNORMAL,
+    TM_STAT_MIN,
+    TM_STAT_MAX,
+    TM_STAT_ABSMAX,
+    TM_STAT_ABSMAX_INDEX,
+    TM_STAT_MEAN,
+    TM_STAT_VAR,
+    TM_STAT_STD,
+    TM_STAT_L1,
+    TM_STAT_L2,
+    TM_STAT_SPARSITY,
+    TM_STAT_ENTROPY,
+    TM_STAT_DISTINCT,
+    TM_STAT_ZERO_ROWS,
+    TM_STAT_ZERO_COLS,
+    TM_STATS_PLAIN_FIELDS,
+    TM_STAT_Q0_001 = TM_STATS_PLAIN_FIELDS, /* quantiles */
+    TM_STAT_Q0_01,
+    TM_STAT_Q0_05,
+    TM_STAT_Q0_25,
+    TM_STAT_Q0_5,
+    TM_STAT_Q0_75,
+    TM_STAT_Q0_95,
+    TM_STAT_Q0_99,
+    TM_STAT_Q0_999,
+    TM_STATS_FIELDS
+} tm_stats_field_id;
+static_assert(TM_STATS_FIELDS == TM_STATS_PLAIN_FIELDS + TM_STATS_QUANTILES, "each has a field");
 const char *tm_stats_field_name(size_t field);
 /* The field called NAME (LEN bytes); false where there is none. */
 bool tm_stats_field_find(const char *name, size_t len, size_t *ret);

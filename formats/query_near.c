@@ -22,18 +22,20 @@ static const struct {
     {"nbytes", {TM_FIELD_BYTES}},
     {"numel", {TM_FIELD_PARAMS}},
     {"parameters", {TM_FIELD_PARAMS}},
-    {"elements", {TM_FIELD_PARAMS, TM_FIELD_N}},
+    {"elements", {TM_FIELD_PARAMS, TM_FIELD_STAT(TM_STAT_N)}},
     {"type", {TM_FIELD_DTYPE, TM_FIELD_ROLE}},
     {"shard", {TM_FIELD_FILE}},
-    {"nans", {TM_FIELD_NAN_COUNT}},
+    {"nans", {TM_FIELD_STAT(TM_STAT_NAN)}},
     {"infs", {TM_FIELD_INF_COUNT}},
-    {"zeros", {TM_FIELD_ZERO_COUNT}},
-    {"variance", {TM_FIELD_VAR}},
-    {"average", {TM_FIELD_MEAN}},
-    {"norm", {TM_FIELD_L2, TM_FIELD_L1}},
-    {"median", {TM_FIELD_Q0_5}},
-    {"quantile", {TM_FIELD_Q0_01, TM_FIELD_Q0_5, TM_FIELD_Q0_99}},
-    {"quantiles", {TM_FIELD_Q0_01, TM_FIELD_Q0_5, TM_FIELD_Q0_99}},
+    {"zeros", {TM_FIELD_STAT(TM_STAT_ZERO)}},
+    {"variance", {TM_FIELD_STAT(TM_STAT_VAR)}},
+    {"average", {TM_FIELD_STAT(TM_STAT_MEAN)}},
+    {"norm", {TM_FIELD_STAT(TM_STAT_L2), TM_FIELD_STAT(TM_STAT_L1)}},
+    {"median", {TM_FIELD_STAT(TM_STAT_Q0_5)}},
+    {"quantile",
+     {TM_FIELD_STAT(TM_STAT_Q0_01), TM_FIELD_STAT(TM_STAT_Q0_5), TM_FIELD_STAT(TM_STAT_Q0_99)}},
+    {"quantiles",
+     {TM_FIELD_STAT(TM_STAT_Q0_01), TM_FIELD_STAT(TM_STAT_Q0_5), TM_FIELD_STAT(TM_STAT_Q0_99)}},
 };
 
 static size_t least(size_t a, size_t b, size_t c)
@@ -74,7 +76,7 @@ static size_t nearest(const char *name, size_t len, tm_field ret[NEAR_MAX])
 {
     size_t best = len / 3, count = 0;
     for (int i = 0; i < TM_FIELD_COUNT; i++) {
-        const char *field = tm_field_get((tm_field)i)->name;
+        const char *field = tm_field_get((tm_field)i).name;
         size_t found = slips(name, len, field, strlen(field));
         if (found < best)
             count = 0;
@@ -91,7 +93,7 @@ static size_t begun(const char *name, size_t len, tm_field ret[NEAR_MAX])
 {
     size_t count = 0;
     for (int i = 0; i < TM_FIELD_COUNT && len >= 3; i++) {
-        if (strncasecmp(tm_field_get((tm_field)i)->name, name, len) == 0 && count < NEAR_MAX)
+        if (strncasecmp(tm_field_get((tm_field)i).name, name, len) == 0 && count < NEAR_MAX)
             ret[count++] = (tm_field)i;
     }
     return count;
@@ -143,6 +145,6 @@ void tm_query_near(const char *name, size_t len, char ret[TM_QUERY_WORDS_MAX])
         static const char *const before[] = {"; there is ", "; there are ", ", "};
         size_t used = strlen(ret);
         snprintf(ret + used, TM_QUERY_WORDS_MAX - used, "%stensor.%s",
-                 before[i > 0 ? 2 : count > 1], tm_field_get(near[i])->name);
+                 before[i > 0 ? 2 : count > 1], tm_field_get(near[i]).name);
     }
 }

@@ -85,7 +85,7 @@ static int fail_unknown_field(const parser *p, const side *left)
                                  keywords[i]);
     }
     quote(p, &p->now, quoted);
-    if (left && left->kind == SIDE_FIELD && tm_field_get(left->field)->is_text)
+    if (left && left->kind == SIDE_FIELD && tm_field_get(left->field).is_text)
         return tm_query_fail(&p->lexer, p->now.at, EINVAL,
                              "unknown field \"%s\"; a text stands in quotes: '%s'", quoted, quoted);
     tm_query_near(word, p->now.len, near);
@@ -217,23 +217,24 @@ static int normalize(parser *p, tm_field field, side *constant)
 static int check_types(const parser *p, const side *field, const tm_query_token *op,
                        const side *other)
 {
-    const tm_field_info *info = tm_field_get(field->field);
-    const tm_field_info *second = other->kind == SIDE_FIELD ? tm_field_get(other->field) : NULL;
-    bool is_text = second ? second->is_text : other->constant.kind == TM_QUERY_TEXT;
-    if (second && is_text != info->is_text)
+    tm_field_info info = tm_field_get(field->field);
+    bool by_field = other->kind == SIDE_FIELD;
+    bool is_text =
+        by_field ? tm_field_get(other->field).is_text : other->constant.kind == TM_QUERY_TEXT;
+    if (by_field && is_text != info.is_text)
         return tm_query_fail(&p->lexer, op->at, EINVAL,
-                             "tensor.%s is a %s and tensor.%s a %s: they do not compare",
-                             info->name, info->is_text ? "text" : "number", second->name,
+                             "tensor.%s is a %s and tensor.%s a %s: they do not compare", info.name,
+                             info.is_text ? "text" : "number", tm_field_get(other->field).name,
                              is_text ? "text" : "number");
-    if (is_text != info->is_text)
+    if (is_text != info.is_text)
         return tm_query_fail(&p->lexer, other->token.at, EINVAL,
-                             info->is_text
+                             info.is_text
                                  ? "tensor.%s is a text: compare it with a text in quotes"
                                  : "tensor.%s is a number: compare it with one, without quotes",
-                             info->name);
+                             info.name);
     if (is_text && op->op != TM_QUERY_EQ && op->op != TM_QUERY_NE)
         return tm_query_fail(&p->lexer, op->at, EINVAL,
-                             "tensor.%s is a text: it compares by == and != alone", info->name);
+                             "tensor.%s is a text: it compares by == and != alone", info.name);
     return 0;
 }
 

@@ -47,11 +47,11 @@ static void check_comparison(const tm_query *q, const tm_query_node *node)
     require(node->first < q->field_count);
     if (node->op == TM_QUERY_NONE)
         return;
-    bool is_text = tm_field_get(q->fields[node->first])->is_text;
+    bool is_text = tm_field_get(q->fields[node->first]).is_text;
     require(!is_text || node->op == TM_QUERY_EQ || node->op == TM_QUERY_NE);
     if (node->by_field) {
         require(node->second < q->field_count);
-        require(tm_field_get(q->fields[node->second])->is_text == is_text);
+        require(tm_field_get(q->fields[node->second]).is_text == is_text);
     } else if (is_text) {
         require(node->constant.kind == TM_QUERY_TEXT);
     } else {
@@ -87,7 +87,7 @@ static void check_fields(const tm_query *q)
     for (uint16_t i = 0; i < q->field_count; i++) {
         for (uint16_t k = 0; k < i; k++)
             require(q->fields[k] != q->fields[i]);
-        needed |= tm_field_get(q->fields[i])->is_statistic;
+        needed |= tm_field_get(q->fields[i]).is_statistic;
     }
     require(q->needs_statistics == needed);
 }
@@ -106,7 +106,7 @@ static uint64_t next_random(uint64_t *state)
 static tm_query_value some_value(const tm_query *q, uint16_t place, uint64_t *state)
 {
     const tm_query_node *node = &q->nodes[next_random(state) % q->node_count];
-    bool is_text = tm_field_get(q->fields[place])->is_text;
+    bool is_text = tm_field_get(q->fields[place]).is_text;
     bool is_comparison = node->op >= TM_QUERY_EQ && node->op <= TM_QUERY_GE && !node->by_field;
     if (is_comparison && is_text == (node->constant.kind == TM_QUERY_TEXT))
         return node->constant;

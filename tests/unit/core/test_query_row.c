@@ -112,9 +112,9 @@ static void every_field_but_statistics_has_a_value_of_its_kind(void **state)
 {
     (void)state;
     TM_AUTO(tm_model_unrefp) tm_model *model = model_new();
-    for (int i = 0; i < TM_FIELD_N; i++) {
+    for (int i = 0; i < TM_FIELD_INF_COUNT; i++) {
         tm_query_value v = tm_query_header(model, EXPERT, (tm_field)i);
-        bool is_text = tm_field_get((tm_field)i)->is_text;
+        bool is_text = tm_field_get((tm_field)i).is_text;
         assert_int_equal(v.kind, is_text ? TM_QUERY_TEXT : TM_QUERY_INTEGER);
     }
 }

@@ -57,10 +57,10 @@ static void print_node(const tm_query *q, uint16_t at, tm_text *out)
             print_node(q, node->second, out);
         }
     } else {
-        tm_text_puts(out, tm_field_get(q->fields[node->first])->name);
+        tm_text_puts(out, tm_field_get(q->fields[node->first]).name);
         tm_text_puts(out, node->op == TM_QUERY_NONE ? "" : " ");
         if (node->by_field)
-            tm_text_puts(out, tm_field_get(q->fields[node->second])->name);
+            tm_text_puts(out, tm_field_get(q->fields[node->second]).name);
         else if (node->op != TM_QUERY_NONE)
             print_constant(&node->constant, out);
     }
@@ -511,8 +511,8 @@ static void a_query_tells_its_fields_in_order(void **state)
     (void)state;
     static const char text[] = "role == 'mlp' and (absmax > std or 3 < layer) and absmax < 9";
     TM_AUTO(tm_query_freep) tm_query *q = parse_good(text, sizeof(text) - 1);
-    static const tm_field expected[] = {TM_FIELD_ROLE, TM_FIELD_ABSMAX, TM_FIELD_STD,
-                                        TM_FIELD_LAYER};
+    static const tm_field expected[] = {TM_FIELD_ROLE, TM_FIELD_STAT(TM_STAT_ABSMAX),
+                                        TM_FIELD_STAT(TM_STAT_STD), TM_FIELD_LAYER};
     assert_int_equal(q->field_count, TM_ARRAY_LEN(expected));
     for (size_t i = 0; i < TM_ARRAY_LEN(expected); i++)
         assert_int_equal(q->fields[i], expected[i]);
