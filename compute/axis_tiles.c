@@ -17,37 +17,13 @@ typedef struct rectangle {
     uint64_t chunks;
 } rectangle;
 
-typedef struct axis_tile {
-    tm_tile tile;
-    tm_tile_source source; /* its tensor referenced */
-    tm_axis axis;
-    tm_lane lane;
-    tm_planes planes;
-    rectangle rect;
-    uint64_t first, count; /* lines */
-    tm_axis_entry *entries;
-
-    /* While it is made: */
-    tm_axis_stats *stats;
-    tm_blob *chunks; /* the rectangle as bytes: chunk I at I * stride */
-    uint64_t next;
-    tm_pass pass;
-    tm_job job;
-    pthread_mutex_t lock; /* guards what follows */
-    tm_read *read;
-    bool cancelled;
-} axis_tile;
-
-static axis_tile *as_axis(const tm_tile *tile)
-{
-    return TM_CONTAINER((tm_tile *)(uintptr_t)tile, axis_tile, tile);
-}
-
-/* ---- The rectangle as bytes ---- */
+/* ---- The rectangle as bytes: chunk I at I * stride ---- */
 
 typedef struct chunk_blob {
     tm_blob blob;
-    axis_tile *tile; /* which owns this one */
+    tm_tensor *tensor; /* referenced: a read that was given up may still plan */
+    tm_planes planes;
+    rectangle rect;
     unsigned bits;
     uint64_t segment; /* bytes of a row's part, with room for one that starts within a byte */
     uint64_t stride;  /* of a chunk */
@@ -76,58 +52,65 @@ static chunk chunk_at(const rectangle *r, uint64_t i)
 }
 
 /* The first element of a row's part, and whether that lies within a byte. */
-static uint64_t segment_at(const axis_tile *self, unsigned bits, uint64_t row, uint64_t col,
-                           bool *ret_odd)
+static uint64_t segment_at(const chunk_blob *self, uint64_t row, uint64_t col, bool *ret_odd)
 {
     uint64_t first = (self->rect.plane * self->planes.rows + row) * self->planes.cols + col;
-    *ret_odd = bits < 8 && first * bits % 8 != 0;
+    *ret_odd = self->bits < 8 && first * self->bits % 8 != 0;
     return first;
+}
+
+/* Whole rows of whole bytes follow each other without gaps. */
+static bool is_packed(const chunk_blob *self)
+{
+    return self->bits >= 8 && self->rect.chunk_cols == self->planes.cols;
 }
 
 static int chunk_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
 {
     chunk_blob *self = TM_CONTAINER(blob, chunk_blob, blob);
     assert(off % self->stride == 0 && len == self->stride);
-    chunk c = chunk_at(&self->tile->rect, off / self->stride);
-    tm_tensor *tensor = self->tile->source.tensor;
+    chunk c = chunk_at(&self->rect, off / self->stride);
     bool odd;
-    if (self->bits >= 8 && c.cols == self->tile->planes.cols)
-        return tm_tensor_plan(tensor, plan, segment_at(self->tile, self->bits, c.row, c.col, &odd),
+    if (is_packed(self))
+        return tm_tensor_plan(self->tensor, plan, segment_at(self, c.row, c.col, &odd),
                               c.rows * c.cols, dst);
     for (uint64_t r = 0; r < c.rows; r++) {
-        uint64_t first = segment_at(self->tile, self->bits, c.row + r, c.col, &odd);
-        TM_TRY(tm_tensor_plan(tensor, plan, first - odd, c.cols + odd, dst + r * self->segment));
+        uint64_t first = segment_at(self, c.row + r, c.col, &odd);
+        TM_TRY(
+            tm_tensor_plan(self->tensor, plan, first - odd, c.cols + odd, dst + r * self->segment));
     }
     return 0;
 }
 
 static void chunk_free(tm_blob *blob)
 {
-    free(TM_CONTAINER(blob, chunk_blob, blob));
+    chunk_blob *self = TM_CONTAINER(blob, chunk_blob, blob);
+    tm_tensor_unref(self->tensor);
+    free(self);
 }
 
 static const tm_blob_ops chunk_ops = {.kind = "lines", .plan = chunk_plan, .free = chunk_free};
 
-static int chunks_new(axis_tile *tile, tm_blob **ret)
+static int chunk_blob_new(tm_tensor *tensor, const rectangle *rect, chunk_blob **ret)
 {
     chunk_blob *self = TM_NEW(chunk_blob);
     uint64_t size;
     if (!self)
         return -ENOMEM;
-    self->tile = tile;
-    self->bits = tm_dtype_get(tile->source.tensor->dtype)->bits;
-    uint64_t bytes = (tile->rect.chunk_cols * self->bits + 7) / 8 + 1;
-    /* Whole rows that follow each other need no gaps. */
-    bool packed = self->bits >= 8 && tile->rect.chunk_cols == tile->planes.cols;
-    self->segment = packed ? tile->rect.chunk_cols * self->bits / 8
-                           : (bytes + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
-    self->stride = tile->rect.chunk_rows * self->segment;
-    if (tm_mul_overflow(self->stride, tile->rect.chunks, &size)) {
+    self->planes = tm_planes_of(tensor->dims, tensor->rank);
+    self->rect = *rect;
+    self->bits = tm_dtype_get(tensor->dtype)->bits;
+    uint64_t bytes = (rect->chunk_cols * self->bits + 7) / 8 + 1;
+    self->segment = is_packed(self) ? rect->chunk_cols * self->bits / 8
+                                    : (bytes + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
+    self->stride = rect->chunk_rows * self->segment;
+    if (tm_mul_overflow(self->stride, rect->chunks, &size)) {
         free(self);
         return -EFBIG;
     }
     tm_blob_init(&self->blob, &chunk_ops, size);
-    *ret = &self->blob;
+    self->tensor = tm_tensor_ref(tensor);
+    *ret = self;
     return 0;
 }
 
@@ -143,34 +126,39 @@ static void cut_into_chunks(rectangle *r, unsigned bits)
 
 /* ---- Making ---- */
 
-static void forget_work(axis_tile *self)
+typedef struct axis_tile {
+    tm_work_tile work;
+    tm_axis axis;
+    rectangle rect;
+    uint64_t first, count; /* lines */
+    tm_axis_entry *entries;
+
+    /* While it is made: */
+    tm_axis_stats *stats;
+    chunk_blob *chunks;
+    uint64_t next;
+    tm_job job;
+    tm_read *read; /* guarded by the work's lock */
+} axis_tile;
+
+static axis_tile *as_axis(tm_work_tile *work)
 {
-    tm_axis_stats_free(TM_STEAL(self->stats));
-    self->chunks = tm_blob_unref(self->chunks);
+    return TM_CONTAINER(work, axis_tile, work);
 }
 
-/* INSIDE: it was let through the gate. */
-static void end(axis_tile *self, bool inside, int rc, const char *words)
+static void end(axis_tile *self, int rc, const char *words)
 {
-    forget_work(self);
-    if (inside)
-        tm_gate_leave(&self->source.sched->scans);
-    if (rc == 0)
-        tm_tile_made(&self->tile, sizeof(*self) + self->count * sizeof(*self->entries));
-    else
-        free(TM_STEAL(self->entries));
-    tm_shared_finish(&self->tile.shared, rc, words);
-    tm_tile_unref(&self->tile);
+    tm_axis_stats_free(TM_STEAL(self->stats));
+    tm_work_tile_end(&self->work, rc, words, sizeof(*self) + self->count * sizeof(*self->entries));
 }
 
 static void add_chunk(axis_tile *self, uint64_t i, const uint8_t *bytes)
 {
     chunk c = chunk_at(&self->rect, i);
-    const chunk_blob *blob = TM_CONTAINER(self->chunks, chunk_blob, blob);
     for (uint64_t r = 0; r < c.rows; r++) {
         bool odd;
-        segment_at(self, blob->bits, c.row + r, c.col, &odd);
-        tm_axis_stats_add(self->stats, bytes + r * blob->segment, odd, c.cols);
+        segment_at(self->chunks, c.row + r, c.col, &odd);
+        tm_axis_stats_add(self->stats, bytes + r * self->chunks->segment, odd, c.cols);
     }
 }
 
@@ -178,9 +166,9 @@ static void read_next(axis_tile *self);
 
 static tm_read *take_read(axis_tile *self)
 {
-    pthread_mutex_lock(&self->lock);
+    pthread_mutex_lock(&self->work.lock);
     tm_read *read = TM_STEAL(self->read);
-    pthread_mutex_unlock(&self->lock);
+    pthread_mutex_unlock(&self->work.lock);
     return read;
 }
 
@@ -196,109 +184,102 @@ static void chunk_read(tm_read *read, int rc)
 {
     axis_tile *self = read->params.user;
     if (rc == 0) {
-        tm_pool_submit(self->source.sched->workers, &self->job);
+        tm_pool_submit(self->work.source.sched->workers, &self->job);
         return;
     }
     take_read(self);
-    end(self, true, rc, tm_req_words(&read->req));
+    end(self, rc, tm_req_words(&read->req));
     tm_read_unref(read);
 }
 
-/* Reads the next chunk; at the end, that is told. */
+/* Reads the next chunk; at the end, that is told. SELF may be gone when it returns. */
 static void read_next(axis_tile *self)
 {
     if (self->next == self->rect.chunks) {
-        end(self, true, 0, NULL);
+        end(self, 0, NULL);
         return;
     }
-    uint64_t stride = TM_CONTAINER(self->chunks, chunk_blob, blob)->stride;
     tm_read_params params = {
-        .sched = self->source.sched,
-        .blob = self->chunks,
-        .off = self->next * stride,
-        .len = stride,
-        .lane = self->lane,
+        .sched = self->work.source.sched,
+        .blob = &self->chunks->blob,
+        .off = self->next * self->chunks->stride,
+        .len = self->chunks->stride,
+        .lane = self->work.lane,
         .done = chunk_read,
         .user = self,
     };
     tm_read *read = NULL;
-    pthread_mutex_lock(&self->lock);
-    int rc = self->cancelled ? -EINTR : tm_read_new(&params, &self->read);
+    pthread_mutex_lock(&self->work.lock);
+    int rc = self->work.cancelled ? -EINTR : tm_read_new(&params, &self->read);
     if (rc == 0)
         read = tm_read_ref(self->read);
-    pthread_mutex_unlock(&self->lock);
+    pthread_mutex_unlock(&self->work.lock);
     if (rc < 0) {
-        end(self, true, rc, rc == -EINTR ? "interrupted" : "out of memory");
+        end(self, rc, rc == -EINTR ? "interrupted" : "out of memory");
         return;
     }
     tm_read_go(read);
     tm_read_unref(read);
 }
 
-static int begin(axis_tile *self)
+static void axis_forget(tm_work_tile *work)
 {
+    axis_tile *self = as_axis(work);
+    free(TM_STEAL(self->entries));
+    tm_axis_stats_free(TM_STEAL(self->stats));
+}
+
+static void drop_chunks(axis_tile *self)
+{
+    if (self->chunks)
+        tm_blob_unref(&self->chunks->blob);
+    self->chunks = NULL;
+}
+
+static int axis_prepare(tm_work_tile *work)
+{
+    axis_tile *self = as_axis(work);
     bool rows = self->axis == TM_AXIS_ROWS;
+    tm_tensor *tensor = work->source.tensor;
     self->entries = tm_new_array(self->count, sizeof(*self->entries));
     if (!self->entries)
         return -ENOMEM;
     tm_axis_shape shape = {.rows = self->rect.rows, .cols = self->rect.cols};
     shape.of_row = rows ? self->entries : NULL;
     shape.of_col = rows ? NULL : self->entries;
-    self->stats = tm_axis_stats_new(tm_cpu_best(), self->source.tensor->dtype, &shape);
+    self->stats = tm_axis_stats_new(tm_cpu_best(), tensor->dtype, &shape);
     if (!self->stats)
         return -ENOMEM;
     self->next = 0;
-    self->job = (tm_job){.run = run_chunk, .lane = self->lane};
-    return chunks_new(self, &self->chunks);
+    self->job = (tm_job){.run = run_chunk, .lane = work->lane};
+    drop_chunks(self);
+    return chunk_blob_new(tensor, &self->rect, &self->chunks);
 }
 
-/* It is let in. */
-static void run(tm_job *job)
+static void axis_go(tm_work_tile *work)
 {
-    axis_tile *self = TM_CONTAINER(TM_CONTAINER(job, tm_pass, job), axis_tile, pass);
-    int rc = begin(self);
-    if (rc < 0)
-        end(self, true, rc, strerror(-rc));
-    else
-        read_next(self);
+    read_next(as_axis(work));
 }
 
-static void start(tm_shared *shared)
+static void axis_stop(tm_work_tile *work)
 {
-    axis_tile *self = as_axis(TM_CONTAINER(shared, tm_tile, shared));
-    tm_tile_ref(&self->tile); /* until its end */
-    pthread_mutex_lock(&self->lock);
-    self->cancelled = false;
-    pthread_mutex_unlock(&self->lock);
-    self->pass = (tm_pass){.job = {.run = run, .lane = self->lane}};
-    tm_gate_enter(&self->source.sched->scans, &self->pass);
+    if (as_axis(work)->read)
+        tm_read_cancel(as_axis(work)->read, EINTR, "interrupted");
 }
 
-static void cancel(tm_shared *shared)
+static void axis_free(tm_work_tile *work)
 {
-    axis_tile *self = as_axis(TM_CONTAINER(shared, tm_tile, shared));
-    if (tm_gate_withdraw(&self->source.sched->scans, &self->pass)) {
-        end(self, false, -EINTR, "interrupted");
-        return;
-    }
-    pthread_mutex_lock(&self->lock);
-    self->cancelled = true;
-    if (self->read)
-        tm_read_cancel(self->read, EINTR, "interrupted");
-    pthread_mutex_unlock(&self->lock);
+    drop_chunks(as_axis(work));
+    free(as_axis(work));
 }
 
-static const tm_shared_ops axis_ops = {.start = start, .cancel = cancel};
-
-static void axis_free(tm_tile *tile)
-{
-    axis_tile *self = as_axis(tile);
-    tm_tile_done(tile);
-    tm_tensor_unref(self->source.tensor);
-    pthread_mutex_destroy(&self->lock);
-    free(self->entries);
-    free(self);
-}
+static const tm_work_ops axis_ops = {
+    .prepare = axis_prepare,
+    .go = axis_go,
+    .stop = axis_stop,
+    .forget = axis_forget,
+    .free = axis_free,
+};
 
 /* ---- Getting ---- */
 
@@ -323,10 +304,8 @@ static int axis_new(const void *ctx, tm_tile **ret)
     if (!self)
         return -ENOMEM;
     *self = *(const axis_tile *)ctx;
-    tm_tensor_ref(self->source.tensor);
-    tm_tile_init(&self->tile, &axis_ops, axis_free);
-    pthread_mutex_init(&self->lock, NULL);
-    *ret = &self->tile;
+    tm_work_tile_init(&self->work);
+    *ret = &self->work.tile;
     return 0;
 }
 
@@ -335,17 +314,17 @@ int tm_tile_axis_get(const tm_tile_source *source, tm_axis axis, uint64_t line, 
 {
     const tm_tensor *tensor = source->tensor;
     unsigned bits = tm_dtype_get(tensor->dtype)->bits;
-    axis_tile wanted = {.source = *source, .axis = axis, .lane = lane};
-    wanted.planes = tm_planes_of(tensor->dims, tensor->rank);
+    tm_planes planes = tm_planes_of(tensor->dims, tensor->rank);
+    axis_tile wanted = {.work = {.source = *source, .lane = lane, .ops = &axis_ops}, .axis = axis};
     bool rows = axis == TM_AXIS_ROWS;
-    uint64_t length = rows ? wanted.planes.rows : wanted.planes.cols;
-    uint64_t window = window_of(&wanted.planes, axis, bits);
+    uint64_t length = rows ? planes.rows : planes.cols;
+    uint64_t window = window_of(&planes, axis, bits);
     uint64_t at = line % length / window * window; /* in its plane */
     wanted.rect = (rectangle){.plane = line / length,
                               .row = rows ? at : 0,
                               .col = rows ? 0 : at,
-                              .rows = wanted.planes.rows,
-                              .cols = wanted.planes.cols};
+                              .rows = planes.rows,
+                              .cols = planes.cols};
     wanted.count = tm_min_u64(window, length - at);
     *(rows ? &wanted.rect.rows : &wanted.rect.cols) = wanted.count;
     wanted.first = line / length * length + at;
@@ -362,12 +341,13 @@ int tm_tile_axis_get(const tm_tile_source *source, tm_axis axis, uint64_t line, 
 
 void tm_tile_axis_range(const tm_tile *tile, uint64_t *ret_first, uint64_t *ret_count)
 {
-    *ret_first = as_axis(tile)->first;
-    *ret_count = as_axis(tile)->count;
+    const axis_tile *self = as_axis(tm_work_of(tile));
+    *ret_first = self->first;
+    *ret_count = self->count;
 }
 
 const tm_axis_entry *tm_tile_axis(const tm_tile *tile)
 {
     assert(tile->resident);
-    return as_axis(tile)->entries;
+    return as_axis(tm_work_of(tile))->entries;
 }

@@ -8,17 +8,12 @@ enum {
 
 /* A tile that a scan makes. What of it depends on its kind is at its end. */
 typedef struct scan_tile {
-    tm_tile tile;
-    tm_tile_source source; /* its tensor referenced */
+    tm_work_tile work;
     tm_tile_kind kind;
-    tm_lane lane;
     tm_blocks blocks;
     unsigned level; /* whose cells the scan gives; 0: none */
     uint64_t first, count;
-    tm_pass pass;
-    pthread_mutex_t lock; /* guards what follows */
-    tm_tensor_scan *scan; /* of the last start */
-    bool cancelled;
+    tm_tensor_scan *scan; /* while it is made */
 
     tm_lod_cell *grid; /* while a plane is made: its cells of the scan's level */
     tm_tensor_stats stats;
@@ -27,9 +22,9 @@ typedef struct scan_tile {
     unsigned cells_count;
 } scan_tile;
 
-static scan_tile *as_scan(const tm_tile *tile)
+static scan_tile *as_scan(tm_work_tile *work)
 {
-    return TM_CONTAINER((tm_tile *)(uintptr_t)tile, scan_tile, tile);
+    return TM_CONTAINER(work, scan_tile, work);
 }
 
 /* ---- Statistics ---- */
@@ -176,13 +171,6 @@ static int keep_coarse(scan_tile *self, size_t *ret_bytes)
 
 /* ---- Making ---- */
 
-static void forget_content(scan_tile *self)
-{
-    free(TM_STEAL(self->content));
-    free(TM_STEAL(self->cells));
-    free(TM_STEAL(self->grid));
-}
-
 static int keep(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
 {
     if (self->kind == TM_TILE_STATS)
@@ -197,38 +185,27 @@ static int keep(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
     return 0;
 }
 
-/* INSIDE: it was let through the gate. */
-static void end(scan_tile *self, bool inside, int rc, const char *words, const tm_scan_total *total)
+static void scan_done(void *ctx, int rc, const char *words, const tm_scan_total *total)
 {
+    scan_tile *self = ctx;
     size_t bytes = 0;
     if (rc == 0)
         rc = keep(self, total, &bytes);
     free(TM_STEAL(self->grid));
-    if (inside)
-        tm_gate_leave(&self->source.sched->scans);
-    if (rc == 0)
-        tm_tile_made(&self->tile, bytes);
-    else
-        forget_content(self);
-    tm_shared_finish(&self->tile.shared, rc, words);
-    tm_tile_unref(&self->tile);
+    tm_work_tile_end(&self->work, rc, words, bytes);
 }
 
-static void scan_done(void *ctx, int rc, const char *words, const tm_scan_total *total)
+static int scan_prepare(tm_work_tile *work)
 {
-    end(ctx, true, rc, words, total);
-}
-
-static int begin(scan_tile *self)
-{
+    scan_tile *self = as_scan(work);
     bool gathers = self->kind == TM_TILE_PLANE || self->kind == TM_TILE_COARSE;
     if (gathers && !(self->grid = tm_new_array(level_cells(&self->blocks.planes, self->level),
                                                sizeof(*self->grid))))
         return -ENOMEM;
     tm_tensor_scan_params params = {
-        .sched = self->source.sched,
-        .tensor = self->source.tensor,
-        .lane = self->lane,
+        .sched = work->source.sched,
+        .tensor = work->source.tensor,
+        .lane = work->lane,
         .first = self->first,
         .count = self->count,
         .level = self->level,
@@ -238,82 +215,60 @@ static int begin(scan_tile *self)
         .done = scan_done,
         .ctx = self,
     };
+    self->scan = tm_tensor_scan_unref(self->scan);
     return tm_tensor_scan_new(&params, &self->scan);
 }
 
-/* It is let in. */
-static void run(tm_job *job)
+static void scan_go(tm_work_tile *work)
 {
-    scan_tile *self = TM_CONTAINER(TM_CONTAINER(job, tm_pass, job), scan_tile, pass);
-    pthread_mutex_lock(&self->lock);
-    self->scan = tm_tensor_scan_unref(self->scan);
-    int rc = self->cancelled ? -EINTR : begin(self);
-    tm_tensor_scan *scan = rc == 0 ? tm_tensor_scan_ref(self->scan) : NULL;
-    pthread_mutex_unlock(&self->lock);
-    if (rc < 0)
-        end(self, true, rc, rc == -EINTR ? "interrupted" : strerror(-rc), NULL);
-    else
-        tm_tensor_scan_start(scan);
+    tm_tensor_scan *scan = tm_tensor_scan_ref(as_scan(work)->scan);
+    tm_tensor_scan_start(scan); /* WORK may be gone when it returns */
     tm_tensor_scan_unref(scan);
 }
 
-static void start(tm_shared *shared)
+static void scan_stop(tm_work_tile *work)
 {
-    scan_tile *self = as_scan(TM_CONTAINER(shared, tm_tile, shared));
-    tm_tile_ref(&self->tile); /* until its end */
-    pthread_mutex_lock(&self->lock);
-    self->cancelled = false;
-    pthread_mutex_unlock(&self->lock);
-    self->pass = (tm_pass){.job = {.run = run, .lane = self->lane}};
-    tm_gate_enter(&self->source.sched->scans, &self->pass);
+    tm_tensor_scan_cancel(as_scan(work)->scan);
 }
 
-static void cancel(tm_shared *shared)
+static void scan_forget(tm_work_tile *work)
 {
-    scan_tile *self = as_scan(TM_CONTAINER(shared, tm_tile, shared));
-    if (tm_gate_withdraw(&self->source.sched->scans, &self->pass)) {
-        end(self, false, -EINTR, "interrupted", NULL);
-        return;
-    }
-    pthread_mutex_lock(&self->lock);
-    self->cancelled = true;
-    if (self->scan)
-        tm_tensor_scan_cancel(self->scan);
-    pthread_mutex_unlock(&self->lock);
+    scan_tile *self = as_scan(work);
+    free(TM_STEAL(self->content));
+    free(TM_STEAL(self->cells));
+    free(TM_STEAL(self->grid));
 }
 
-static const tm_shared_ops scan_tile_ops = {.start = start, .cancel = cancel};
-
-static void scan_tile_free(tm_tile *tile)
+static void scan_free(tm_work_tile *work)
 {
-    scan_tile *self = as_scan(tile);
-    tm_tile_done(tile);
-    tm_tensor_scan_unref(self->scan);
-    pthread_mutex_destroy(&self->lock);
-    tm_tensor_unref(self->source.tensor);
-    forget_content(self);
-    free(self);
+    tm_tensor_scan_unref(as_scan(work)->scan);
+    free(as_scan(work));
 }
+
+static const tm_work_ops scan_ops = {
+    .prepare = scan_prepare,
+    .go = scan_go,
+    .stop = scan_stop,
+    .forget = scan_forget,
+    .free = scan_free,
+};
 
 /* ---- Getting ---- */
 
 static int scan_tile_new(const void *ctx, tm_tile **ret)
 {
-    const scan_tile *wanted = ctx;
     scan_tile *self = TM_NEW(scan_tile);
     if (!self)
         return -ENOMEM;
-    *self = *wanted;
-    tm_tensor_ref(self->source.tensor);
-    tm_tile_init(&self->tile, &scan_tile_ops, scan_tile_free);
-    pthread_mutex_init(&self->lock, NULL);
-    *ret = &self->tile;
+    *self = *(const scan_tile *)ctx;
+    tm_work_tile_init(&self->work);
+    *ret = &self->work.tile;
     return 0;
 }
 
 static int get(scan_tile *wanted, uint64_t index, tm_tile **ret)
 {
-    const tm_tile_source *source = &wanted->source;
+    const tm_tile_source *source = &wanted->work.source;
     tm_tile_key key = {
         .group = source->group,
         .item = source->item,
@@ -321,16 +276,15 @@ static int get(scan_tile *wanted, uint64_t index, tm_tile **ret)
         .part = (uint32_t)source->part << 8 | wanted->level,
         .index = index,
     };
-    return tm_store_get(source->store, &key, wanted->lane, scan_tile_new, wanted, ret);
+    return tm_store_get(source->store, &key, wanted->work.lane, scan_tile_new, wanted, ret);
 }
 
 static scan_tile wanted_of(const tm_tile_source *source, tm_tile_kind kind, tm_lane lane)
 {
     const tm_tensor *tensor = source->tensor;
     return (scan_tile){
-        .source = *source,
+        .work = {.source = *source, .lane = lane, .ops = &scan_ops},
         .kind = kind,
-        .lane = lane,
         .blocks = tm_blocks_of(tensor->dims, tensor->rank, tm_dtype_get(tensor->dtype)->bits),
     };
 }
@@ -385,14 +339,14 @@ int tm_tile_coarse_get(const tm_tile_source *source, uint64_t plane, tm_lane lan
 
 const tm_tensor_stats *tm_tile_stats(const tm_tile *tile)
 {
-    const scan_tile *self = as_scan(tile);
+    const scan_tile *self = as_scan(tm_work_of(tile));
     assert(self->kind == TM_TILE_STATS && tile->resident);
     return &self->stats;
 }
 
 tm_level_cells tm_tile_cells(const tm_tile *tile, unsigned level)
 {
-    const scan_tile *self = as_scan(tile);
+    const scan_tile *self = as_scan(tm_work_of(tile));
     unsigned i = self->kind == TM_TILE_COARSE ? level - TM_BLOCK_LEVEL - 1 : 0;
     assert(self->kind != TM_TILE_STATS && i < self->cells_count && tile->resident);
     return self->cells[i];

@@ -9,10 +9,8 @@
 #define TM_COMPUTE_TILES_H
 
 #include "compute/blocks.h"
-#include "core/sched.h"
+#include "compute/work_tile.h"
 #include "core/stats_record.h"
-#include "core/store.h"
-#include "core/tensor.h"
 
 typedef enum tm_tile_kind {
     TM_TILE_STATS,
@@ -22,15 +20,6 @@ typedef enum tm_tile_kind {
     TM_TILE_ROWS, /* compute/axis_tiles.h */
     TM_TILE_COLS,
 } tm_tile_kind;
-
-/* Which tensor: GROUP, ITEM and PART as in keys. Any dtype but F6 and C64. */
-typedef struct tm_tile_source {
-    tm_store *store;
-    tm_sched *sched;
-    tm_tensor *tensor; /* a tile that is made keeps a reference */
-    uint32_t group, item;
-    uint16_t part; /* of fused experts: which, plus one */
-} tm_tile_source;
 
 /* ---- Statistics ---- */
 
