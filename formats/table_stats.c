@@ -4,42 +4,29 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/escape.h"
+#include "formats/line.h"
 #include "formats/table.h"
 
 enum {
     COLUMN = 24
 };
 
-/* A line being written to a buffer that may be too short: len goes on, the text does not. */
-typedef struct line {
-    char *dst;
-    size_t cap, len;
-} line;
-
-static void put(line *l, const char *text, size_t n)
-{
-    if (l->len < l->cap)
-        memcpy(l->dst + l->len, text, tm_min_u64(n, l->cap - l->len));
-    l->len += n;
-}
-
 /* TEXT in a column of its own, behind a tab. */
-static void put_column(line *l, const char *text)
+static void put_column(tm_line *l, const char *text)
 {
     char column[COLUMN + 2];
     snprintf(column, sizeof(column), "\t%*.*s", COLUMN, COLUMN, text);
-    put(l, column, COLUMN + 1);
+    tm_line_put(l, column, COLUMN + 1);
 }
 
-static void put_integer(line *l, bool known, uint64_t value)
+static void put_integer(tm_line *l, bool known, uint64_t value)
 {
     char text[COLUMN];
     snprintf(text, sizeof(text), "%" PRIu64, value);
     put_column(l, known ? text : "-");
 }
 
-static void put_real(line *l, bool known, double value)
+static void put_real(tm_line *l, bool known, double value)
 {
     char text[COLUMN];
     snprintf(text, sizeof(text), "%.9g", value);
@@ -48,14 +35,14 @@ static void put_real(line *l, bool known, double value)
 
 /* ---- stats.tsv ---- */
 
-static const char *const columns[] = {
-    "n",   "zero_count", "nan_count", "pos_inf_count", "neg_inf_count",
-    "min", "max",        "absmax",    "mean",          "std",
-    "l2",  "sparsity",   "zero_rows", "zero_cols",
+static const tm_stats_field_id columns[] = {
+    TM_STAT_N,   TM_STAT_ZERO,     TM_STAT_NAN,       TM_STAT_POS_INF,   TM_STAT_NEG_INF,
+    TM_STAT_MIN, TM_STAT_MAX,      TM_STAT_ABSMAX,    TM_STAT_MEAN,      TM_STAT_STD,
+    TM_STAT_L2,  TM_STAT_SPARSITY, TM_STAT_ZERO_ROWS, TM_STAT_ZERO_COLS,
 };
-static const char stats_header[] = "name\tn\tzero_count\tnan_count\tpos_inf_count\tneg_inf_"
-                                   "count\tmin\tmax\tabsmax\tmean\tstd\tl2\t"
-                                   "sparsity\tzero_rows\tzero_cols\n";
+static const char stats_header[] =
+    "name\tn\tzero_count\tnan_count\tpos_inf_count\tneg_inf_count\tmin\tmax\tabsmax\tmean\tstd\t"
+    "l2\tsparsity\tzero_rows\tzero_cols\n";
 
 static size_t stats_text(const void *ctx, uint64_t index, char *dst, size_t cap)
 {
@@ -63,22 +50,21 @@ static size_t stats_text(const void *ctx, uint64_t index, char *dst, size_t cap)
     const tm_tensor_table *table = &params->model->table;
     const tm_tensor_row *row = &table->rows[index];
     tm_stats_record record;
-    line l = {dst, cap, 0};
-    l.len += tm_field_escape(tm_row_name(table, row), row->name_len, dst, cap);
-    bool known = cap && params->known(params->ctx, (uint32_t)index, &record);
+    tm_line l = {dst, cap, 0};
+    tm_line_field(&l, tm_row_name(table, row), row->name_len);
+    if (cap == 0) /* it is measured: all but the name is of one width */
+        return l.len + TM_ARRAY_LEN(columns) * (COLUMN + 1) + 1;
+    bool known = params->known(params->ctx, (uint32_t)index, &record);
     for (size_t i = 0; i < TM_ARRAY_LEN(columns); i++) {
-        size_t field = 0;
         tm_value value = {.kind = TM_VALUE_NONE};
-        bool found = tm_stats_field_find(columns[i], strlen(columns[i]), &field);
-        assert(found);
-        if (found && known)
-            value = tm_stats_field(&record, field);
+        if (known)
+            value = tm_stats_field(&record, columns[i]);
         if (value.kind == TM_VALUE_REAL)
             put_real(&l, true, value.real);
         else
             put_integer(&l, value.kind == TM_VALUE_INTEGER, value.integer);
     }
-    put(&l, "\n", 1);
+    tm_line_put(&l, "\n", 1);
     return l.len;
 }
 
@@ -128,13 +114,13 @@ static size_t layer_text(const void *ctx, uint64_t index, char *dst, size_t cap)
     const tm_layer *layer = &params->model->structure.layers[index];
     layer_sums sums = sums_of(params, layer, cap > 0);
     char head[4 * COLUMN];
-    line l = {dst, cap, 0};
+    tm_line l = {dst, cap, 0};
     int n = snprintf(head, sizeof(head), "%d\t%u\t%" PRIu64 "\t%" PRIu64, (int)layer->layer,
                      layer->count, sums.params, sums.bytes);
-    put(&l, head, (size_t)n);
+    tm_line_put(&l, head, (size_t)n);
     put_integer(&l, sums.known, sums.nan);
     put_real(&l, sums.known, sums.absmax);
-    put(&l, "\n", 1);
+    tm_line_put(&l, "\n", 1);
     return l.len;
 }
 

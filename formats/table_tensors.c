@@ -2,28 +2,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/escape.h"
+#include "formats/line.h"
 #include "formats/table.h"
 
-/* A line being written to a buffer that may be too short: len goes on, the text does not. */
-typedef struct line {
-    char *dst;
-    size_t cap, len;
-} line;
-
-static void put(line *l, const char *text, size_t n)
+static void put_text(tm_line *l, const char *text)
 {
-    if (l->len < l->cap)
-        memcpy(l->dst + l->len, text, tm_min_u64(n, l->cap - l->len));
-    l->len += n;
+    tm_line_put(l, text, strlen(text));
 }
 
-static void put_text(line *l, const char *text)
-{
-    put(l, text, strlen(text));
-}
-
-static void put_number(line *l, uint64_t v)
+static void put_number(tm_line *l, uint64_t v)
 {
     char text[24];
     char *p = text + sizeof(text);
@@ -31,16 +18,10 @@ static void put_number(line *l, uint64_t v)
         *--p = (char)('0' + v % 10);
         v /= 10;
     } while (v);
-    put(l, p, (size_t)(text + sizeof(text) - p));
+    tm_line_put(l, p, (size_t)(text + sizeof(text) - p));
 }
 
-static void put_field(line *l, const char *text, size_t n)
-{
-    size_t cap = l->len < l->cap ? l->cap - l->len : 0;
-    l->len += tm_field_escape(text, n, cap ? l->dst + l->len : NULL, cap);
-}
-
-static void put_shape(line *l, const uint64_t *dims, size_t rank)
+static void put_shape(tm_line *l, const uint64_t *dims, size_t rank)
 {
     put_text(l, "[");
     for (size_t i = 0; i < rank; i++) {
@@ -58,8 +39,8 @@ static size_t tensor_text(const void *ctx, uint64_t index, char *dst, size_t cap
     const tm_tensor_row *row = &t->rows[index];
     tm_place place = tm_row_place(t, (uint32_t)index);
     const char *file = model->files[row->file].name;
-    line l = {dst, cap, 0};
-    put_field(&l, tm_row_name(t, row), row->name_len);
+    tm_line l = {dst, cap, 0};
+    tm_line_field(&l, tm_row_name(t, row), row->name_len);
     put_text(&l, "\t");
     put_text(&l, tm_dtype_get(row->dtype)->name);
     put_text(&l, "\t");
@@ -76,7 +57,7 @@ static size_t tensor_text(const void *ctx, uint64_t index, char *dst, size_t cap
     put_text(&l, "\t");
     put_text(&l, tm_role_name(place.role));
     put_text(&l, "\t");
-    put_field(&l, file, strlen(file));
+    tm_line_field(&l, file, strlen(file));
     put_text(&l, "\n");
     return l.len;
 }

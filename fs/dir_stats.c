@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include "compute/tiles.h"
-#include "core/codes.h"
 #include "core/plan.h"
 #include "core/text.h"
 #include "formats/stats_text.h"
@@ -20,15 +19,6 @@ static int out_of_memory(tm_req *req)
 
 /* ---- What the texts say ---- */
 
-static uint64_t elems_of(const uint64_t *dims, size_t rank)
-{
-    uint64_t elems = 1;
-    for (size_t i = 0; i < rank; i++)
-        if (tm_mul_overflow(elems, dims[i], &elems))
-            return 0; /* one of the others is 0 */
-    return elems;
-}
-
 static tm_stats_subject subject_of(const tm_node *node)
 {
     const tm_model *model = node->mounted->model;
@@ -40,14 +30,8 @@ static tm_stats_subject subject_of(const tm_node *node)
         .scaled = tm_model_part(model, node->item) != NULL,
     };
     s.dims = tm_tensor_node_dims(node, &s.rank);
-    s.elems = elems_of(s.dims, s.rank);
+    tm_dims_elems(s.dims, s.rank, &s.elems); /* which fit: the table's limits */
     return s;
-}
-
-/* F6 and C64 have none: what is said of them is n. */
-static bool has_stats(const tm_node *node)
-{
-    return tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
 }
 
 /* STATS is NULL where there are none; FIELD counts for stats/KEY. */
@@ -158,11 +142,11 @@ static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
     uint64_t size;
     TM_TRY(text_size(fs, node, req, &size));
-    if (node->kind == TM_KIND_HIST_TSV && !has_stats(node))
+    if (node->kind == TM_KIND_HIST_TSV && !tm_tensor_node_is_counted(node))
         return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
                              "has values that are not counted");
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
-    if (has_stats(node))
+    if (tm_tensor_node_is_counted(node))
         TM_TRY(tm_tensor_node_values(node, req, &values));
     stats_blob *self = TM_NEW(stats_blob);
     if (!self)
@@ -200,7 +184,7 @@ static int lines_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret
 static int lines_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
-    if (!has_stats(node))
+    if (!tm_tensor_node_is_counted(node))
         return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
                              "has values that are not counted");
     TM_TRY(tm_tensor_node_values(node, req, &values));

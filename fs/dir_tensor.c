@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "core/codes.h"
 #include "core/selection.h"
 #include "core/text.h"
 #include "formats/view_npy.h"
@@ -47,16 +46,10 @@ static bool needs_values(tm_kind kind)
     return kind == TM_KIND_DATA || kind >= TM_KIND_AT_DIR;
 }
 
-static bool is_counted(tm_kind kind)
+static bool needs_counts(tm_kind kind)
 {
     return kind == TM_KIND_HIST_TSV || kind == TM_KIND_ROWS_TSV || kind == TM_KIND_COLS_TSV ||
            kind == TM_KIND_LOD;
-}
-
-/* F6 and C64 have no statistics. */
-static bool are_counted(const tm_node *node)
-{
-    return tm_codes_count(tm_model_values_dtype(node->mounted->model, node->item)) > 0;
 }
 
 /* Whether NODE has KIND. stats.json of F6, whose values nobody can read, is there and says so. */
@@ -80,7 +73,7 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
         if (strcmp(name, entries[i].name) != 0)
             continue;
         TM_TRY(check_entry(node, entries[i].kind, req));
-        if (entries[i].kind == TM_KIND_LOD && !are_counted(node))
+        if (entries[i].kind == TM_KIND_LOD && !tm_tensor_node_is_counted(node))
             return -ENOENT;
         *ret = tm_node_child(node, entries[i].kind, node->item, node->sub);
         return 0;
@@ -91,11 +84,11 @@ static int tensor_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_re
 static int tensor_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
     (void)fs;
-    bool counted = are_counted(node);
+    bool counted = tm_tensor_node_is_counted(node);
     for (size_t i = 0; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, node->sub);
         if (!entries[i].listed || check_entry(node, entries[i].kind, NULL) < 0 ||
-            (is_counted(entries[i].kind) && !counted))
+            (needs_counts(entries[i].kind) && !counted))
             continue;
         if (!tm_lister_add(lister, i, entries[i].name, &child))
             break;

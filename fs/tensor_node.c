@@ -1,5 +1,6 @@
 #include "fs/tensor_node.h"
 
+#include "core/codes.h"
 #include "fs/intern.h"
 
 static const tm_model *model_of(const tm_node *node)
@@ -20,6 +21,11 @@ const uint64_t *tm_tensor_node_dims(const tm_node *node, size_t *ret_rank)
     assert(node->sub == 0 || row->rank > 0);
     *ret_rank = row->rank - (node->sub > 0);
     return tm_row_dims(&model_of(node)->table, row) + (node->sub > 0);
+}
+
+bool tm_tensor_node_is_counted(const tm_node *node)
+{
+    return tm_codes_count(tm_model_values_dtype(model_of(node), node->item)) > 0;
 }
 
 int tm_tensor_node_values(const tm_node *node, tm_req *req, tm_tensor **ret)

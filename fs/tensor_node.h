@@ -8,6 +8,8 @@
 const tm_tensor_row *tm_tensor_node_row(const tm_node *node);
 /* Of an expert, the dimensions without the axis of experts. */
 const uint64_t *tm_tensor_node_dims(const tm_node *node, size_t *ret_rank);
+/* Whether its values are counted: those of F6 and C64 have no statistics and no levels. */
+bool tm_tensor_node_is_counted(const tm_node *node);
 /* See tm_model_values(). */
 TM_MUST_CHECK int tm_tensor_node_values(const tm_node *node, tm_req *req, tm_tensor **ret);
 
