@@ -68,15 +68,14 @@ const tm_part *tm_model_part(const tm_model *model, uint32_t row)
     return lo < model->part_count && model->parts[lo].row == row ? &model->parts[lo] : NULL;
 }
 
-/* Names in words: as much as a line bears, control bytes shown as '?'. */
-static const char *shown_name(const tm_model *model, uint32_t row, char ret[128])
+const char *tm_model_show_name(const tm_model *model, uint32_t row, char ret[TM_NAME_SHOWN])
 {
     const tm_tensor_row *r = &model->table.rows[row];
     const char *name = tm_row_name(&model->table, r);
-    size_t n = tm_min_u64(r->name_len, 120);
+    size_t n = tm_min_u64(r->name_len, TM_NAME_SHOWN - 8);
     for (size_t i = 0; i < n; i++)
         ret[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
-    snprintf(ret + n, 128 - n, "%s", r->name_len > n ? "…" : "");
+    snprintf(ret + n, TM_NAME_SHOWN - n, "%s", r->name_len > n ? "…" : "");
     return ret;
 }
 
@@ -84,21 +83,21 @@ static int check_bytes(const tm_model *model, uint32_t row, tm_req *req)
 {
     const tm_tensor_row *r = &model->table.rows[row];
     const tm_model_file *file = &model->files[r->file];
-    char name[128];
+    char name[TM_NAME_SHOWN];
     if (!file->blob)
         return tm_fail(req, EBADMSG, "%s: missing, so tensor '%s' cannot be read", file->name,
-                       shown_name(model, row, name));
+                       tm_model_show_name(model, row, name));
     if (r->flags & TM_ROW_REFUSED || !tm_range_ok(r->begin, r->bytes, file->blob->size))
         return tm_fail(req, EBADMSG, "%s: damaged, so tensor '%s' cannot be read", file->name,
-                       shown_name(model, row, name));
+                       tm_model_show_name(model, row, name));
     return 0;
 }
 
 int tm_model_fail(const tm_model *model, uint32_t row, tm_req *req, int code, const char *why)
 {
-    char name[128];
+    char name[TM_NAME_SHOWN];
     return tm_fail(req, code, "%s: tensor '%s' %s", model->files[model->table.rows[row].file].name,
-                   shown_name(model, row, name), why);
+                   tm_model_show_name(model, row, name), why);
 }
 
 int tm_model_raw(const tm_model *model, uint32_t row, tm_req *req, tm_blob **ret)
@@ -114,19 +113,19 @@ int tm_model_check_values(const tm_model *model, uint32_t row, tm_req *req)
 {
     const tm_tensor_row *r = &model->table.rows[row];
     const tm_part *part = tm_model_part(model, row);
-    char name[128];
+    char name[TM_NAME_SHOWN];
     TM_TRY(check_bytes(model, row, req));
     if (part && part->kind == TM_PART_PACKED)
         return tm_fail(
             req, EOPNOTSUPP,
             "%s: tensor '%s' holds codes of a %s weight, which cannot be decoded; its stored "
             "bytes are in raw",
-            model->files[r->file].name, shown_name(model, row, name), part->scheme);
+            model->files[r->file].name, tm_model_show_name(model, row, name), part->scheme);
     if (tm_dtype_get(r->dtype)->is_opaque)
         return tm_fail(req, EOPNOTSUPP,
                        "%s: tensor '%s' is %s, whose packing no specification fixes; its stored "
                        "bytes are in raw",
-                       model->files[r->file].name, shown_name(model, row, name),
+                       model->files[r->file].name, tm_model_show_name(model, row, name),
                        tm_dtype_get(r->dtype)->name);
     return part ? check_bytes(model, part->scale_row, req) : 0;
 }

@@ -72,6 +72,11 @@ TM_MUST_CHECK int tm_model_values(const tm_model *model, uint32_t row, tm_req *r
                                   tm_tensor **ret);
 /* Whether tm_model_values() would succeed, without making anything; words in REQ (may be NULL). */
 TM_MUST_CHECK int tm_model_check_values(const tm_model *model, uint32_t row, tm_req *req);
+/* The tensor's name in words: as much as a line bears, control bytes as '?'. Returns RET. */
+enum {
+    TM_NAME_SHOWN = 128
+};
+const char *tm_model_show_name(const tm_model *model, uint32_t row, char ret[TM_NAME_SHOWN]);
 /* Fails with CODE and words about ROW: "tensor 'NAME' WHY". */
 int tm_model_fail(const tm_model *model, uint32_t row, tm_req *req, int code, const char *why);
 /* The dtype of the values of ROW: F32 for scaled ones. */

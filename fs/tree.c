@@ -280,14 +280,23 @@ static void fs_forget(tm_tree *tree, uint64_t ino, uint64_t count)
         tm_intern_forget(as_fs(tree)->intern, ino & ((UINT64_C(1) << KIND_SHIFT) - 1), count);
 }
 
-/* The words name the file where they are about one; the rest is of the source. */
+/* The words name the file where they are about one; the rest is of the source. Who reads a file
+ * does not know for which tensor, so words that name none are given the node's. */
 static void fs_failed(tm_tree *tree, uint64_t ino, int rc, const char *words)
 {
-    tm_session *session = as_fs(tree)->session;
+    tm_fs *fs = as_fs(tree);
+    tm_node node;
+    char tensor[TM_NAME_SHOWN] = "";
+    if (resolve(fs, ino, NULL, &node) < 0)
+        node = (tm_node){.kind = TM_KIND_NONE};
+    if (node.kind >= TM_KIND_TENSOR && !strstr(words, "tensor '"))
+        tm_model_show_name(node.mounted->model, node.item, tensor);
     TM_AUTO(tm_mounted_unrefp)
-    tm_mounted *m = tm_session_by_serial(session, (uint32_t)(ino >> SERIAL_SHIFT));
-    tm_log_add(tm_session_log(session), TM_LOG_ERROR, "%s%s%s (%s)", m ? m->name : "",
-               m ? ": " : "", words, strerrorname_np(-rc));
+    tm_mounted *m = tm_session_by_serial(fs->session, (uint32_t)(ino >> SERIAL_SHIFT));
+    tm_log_add(tm_session_log(fs->session), TM_LOG_ERROR, "%s%s%s%s%s%s (%s)", m ? m->name : "",
+               m ? ": " : "", *tensor ? "tensor '" : "", tensor, *tensor ? "': " : "", words,
+               strerrorname_np(-rc));
+    tm_node_done(&node);
 }
 
 static void add_bytes(void *ctx, const tm_mounted *m)

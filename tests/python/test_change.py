@@ -201,6 +201,7 @@ def test_rewritten_in_place_answers_stale_then_shows_the_new():
             assert direct_read_error(direct) == "ESTALE"
             # the kernel may answer EIO for a page that it could not read
             assert error_name(os.pread, buffered, 4096, 1 << 18) in ("ESTALE", "EIO")
+            assert f"tensor '{NAME}': {old.path}" in (m.path / ".tmorph/log").read_text()
         finally:
             os.close(buffered)
             os.close(direct)
