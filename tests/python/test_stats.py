@@ -1,4 +1,4 @@
-"""stats.json, hist.tsv and stats/KEY: what they say, their sizes, and what they cost."""
+"""stats.json, hist.tsv, stats/KEY, rows.tsv, cols.tsv: what they say, their sizes, and what they cost."""
 import functools
 import io
 import json
@@ -21,6 +21,7 @@ from tmtest import Mount, folder, process_io, read_error
 
 HEAD = ["tensor", "dtype", "shape", "scaled"]
 HIST_HEAD = b"lo\thi\tcount\n"
+LINES_HEAD = b"index\tn\tnan_count\tinf_count\tzero_count\tabsmax\trms\n"
 HIST_BYTES = len(HIST_HEAD) + ref.ROWS * 3 * 25
 
 
@@ -302,6 +303,85 @@ def test_each_expert_of_a_fused_tensor_is_its_slice():
                 check(at, "F32" if model == "b" else "BF16", values[e], f"{at}", head)
 
 
+# ---------------------------------------------------------------- rows.tsv, cols.tsv
+
+
+def read_lines(path):
+    """The columns of a file of fixed width, by name."""
+    content = read_exact(path)
+    assert content.startswith(LINES_HEAD), path
+    lines = np.frombuffer(content, "S25", offset=len(LINES_HEAD)).reshape(-1, 7)
+    raw = np.frombuffer(content, np.uint8, offset=len(LINES_HEAD)).reshape(-1, 7, 25)
+    assert (raw[:, :, 24] == np.frombuffer(b"\t\t\t\t\t\t\n", np.uint8)).all(), path
+    names = LINES_HEAD.decode().split()
+    return {name: lines[:, i].astype(np.float64) for i, name in enumerate(names)}
+
+
+def check_lines(at, values, what):
+    """rows.tsv and cols.tsv: counts and absmax are exact, the sums of squares may be rounded."""
+    planes = values.reshape(ref.planes_of(values.shape) if values.size else (0, 1, 1))
+    for name, axis in (("rows.tsv", 2), ("cols.tsv", 1)):
+        got = read_lines(at / name)
+        with np.errstate(all="ignore"):
+            v = planes.astype(np.float64)
+        finite = np.where(np.isfinite(v), v, 0)
+        known = np.isfinite(v).sum(axis=axis)
+        want = {
+            "n": np.full(known.shape, planes.shape[axis]),
+            "nan_count": np.isnan(v).sum(axis=axis),
+            "inf_count": np.isinf(v).sum(axis=axis),
+            "zero_count": (v == 0).sum(axis=axis),
+            "absmax": np.abs(finite).max(axis=axis, initial=0),
+        }
+        assert np.array_equal(got["index"], np.arange(known.size)), (what, name)
+        for key, column in want.items():
+            assert np.array_equal(got[key], column.reshape(-1)), f"{what}: {name}: {key}"
+        with np.errstate(all="ignore"):
+            rms = np.sqrt((finite**2).sum(axis=axis) / known).reshape(-1)
+        assert np.allclose(got["rms"], rms, rtol=1e-12, atol=0, equal_nan=True), f"{what}: {name}"
+
+
+def check_all_lines(tensors):
+    made = checkpoints.write_checkpoint(folder("src") / "m", tensors)
+    with Mount(f"m={made.path}") as m:
+        for name, t in tensors.items():
+            check_lines(m.tensor("m", name), ref.stored(t), name)
+
+
+def test_lines_of_every_dtype():
+    rng = np.random.default_rng(12)
+    check_all_lines({f"{dtype}.{kind}.{'x'.join(map(str, shape))}": make(dtype, shape, rng)
+                     for dtype in checkpoints.DTYPES if dtype not in ref.NO_VALUES
+                     for kind, make in (("pruned", DISTRIBUTIONS["pruned"]),
+                                        ("special", with_specials))
+                     for shape in ((38, 61), (3, 33, 34))})
+
+
+def test_lines_of_shapes_that_are_cut():
+    rng = np.random.default_rng(13)
+    shapes = {"F32": [(), (1,), (0,), (0, 5), (5, 0), (3, 0, 40), (2, 1_500_000), (100_003,)],
+              "BF16": [(70_001, 5), (2, 40, 66_000), (8, 4, 3, 3), (513, 257)]}
+    check_all_lines({f"{dtype}.{'x'.join(map(str, shape))}": with_specials(dtype, shape, rng)
+                     for dtype, some in shapes.items() for shape in some})
+
+
+def test_any_part_of_the_lines_can_be_read():
+    made = checkpoints.write_checkpoint(folder("src") / "m", {
+        "t": DISTRIBUTIONS["gaussian"]("BF16", (70_001, 5), np.random.default_rng(14))})
+    rng = np.random.default_rng(15)
+    with Mount(f"m={made.path}") as m:
+        path = m.tensor("m", "t") / "rows.tsv"
+        parts = []
+        with open(path, "rb", buffering=0) as f:
+            size = os.fstat(f.fileno()).st_size
+            for _ in range(20):  # the first of them before any other is known
+                begin = int(rng.integers(size))
+                parts.append((begin, os.pread(f.fileno(), int(rng.integers(1, 5000)), begin)))
+        whole = read_exact(path)
+        for begin, part in parts:
+            assert part == whole[begin:begin + len(part)] and part, begin
+
+
 # ---------------------------------------------------------------- what has none
 
 
@@ -317,8 +397,10 @@ def test_what_nobody_can_read_is_null():
             assert all(told[key] is None for key in ref.KEYS[1:]), name
             assert scalar(at / "stats/n") == str(t.elems)
             assert {scalar(at / "stats" / key) for key in ref.KEYS[1:]} == {"-"}, name
-            assert "stats.json" in os.listdir(at) and "hist.tsv" not in os.listdir(at), name
-            assert read_error(at / "hist.tsv") == "EOPNOTSUPP", name
+            assert "stats.json" in os.listdir(at), name
+            for part in ("hist.tsv", "rows.tsv", "cols.tsv"):
+                assert part not in os.listdir(at), name
+                assert read_error(at / part) == "EOPNOTSUPP", name
             assert f"'{name}'" in m.words("all"), name
 
 
@@ -390,7 +472,8 @@ def test_tools_read_them_as_any_file():
         head, rows = table(at / "hist.tsv")
         assert head == ["lo", "hi", "count"] and sum(int(r["count"]) for r in rows) == 64 * 128
         assert float((at / "stats/std").read_text()) > 0
-        for name in ("stats.json", "hist.tsv", "stats/l2"):  # and without a mount
+        # And without a mount.
+        for name in ("stats.json", "hist.tsv", "stats/l2", "rows.tsv", "cols.tsv"):
             place = f"{made.path}::tensors/{at.name}/{name}"
             assert tmtest.tmorph("cat", place, check=0).stdout == (at / name).read_text()
 
