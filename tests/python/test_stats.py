@@ -1,4 +1,4 @@
-"""stats.json, hist.tsv, stats/KEY, rows.tsv, cols.tsv: what they say, their sizes, and what they cost."""
+"""stats.json, hist.tsv, stats/KEY, rows.tsv, cols.tsv: what they say, their sizes, their cost."""
 import functools
 import io
 import json
