@@ -1,6 +1,8 @@
 #include "core/units.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <strings.h>
 
 /* What a unit stands for; 0: it is none. */
@@ -47,4 +49,19 @@ int tm_size_parse(const char *text, uint64_t *ret)
         return -ERANGE;
     *ret = size;
     return 0;
+}
+
+const char *tm_size_text(uint64_t bytes, char ret[TM_SIZE_TEXT_MAX])
+{
+    static const char units[] = " kMGTPE";
+    double x = (double)bytes;
+    size_t u = 0;
+    /* 999.5 would print as 1000 */
+    for (; x >= 999.5 && u + 2 < sizeof(units); u++)
+        x /= 1000;
+    if (u == 0)
+        snprintf(ret, TM_SIZE_TEXT_MAX, "%" PRIu64 " B", bytes);
+    else
+        snprintf(ret, TM_SIZE_TEXT_MAX, "%.*f %cB", x < 99.95 ? 1 : 0, x, units[u]);
+    return ret;
 }

@@ -10,4 +10,11 @@
  */
 TM_MUST_CHECK int tm_size_parse(const char *text, uint64_t *ret);
 
+/* "15.2 GB", "512 B": three digits or so, in thousands, as file managers and the Hub count.
+ * Returns RET. */
+enum {
+    TM_SIZE_TEXT_MAX = 16
+};
+const char *tm_size_text(uint64_t bytes, char ret[TM_SIZE_TEXT_MAX]);
+
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/units.h"
 #include "formats/describe.h"
 #include "formats/describe_sums.h"
 
@@ -22,18 +23,10 @@ static void put_count(tm_text *t, uint64_t n)
         tm_text_printf(t, "%.*f%c", x < 99.95 ? 1 : 0, x, units[u]);
 }
 
-/* 15.2 GB: as file managers and the Hub count, in thousands. */
 static void put_bytes(tm_text *t, uint64_t n)
 {
-    static const char units[] = " kMGTPE";
-    double x = (double)n;
-    size_t u = 0;
-    for (; x >= 999.5 && u + 2 < sizeof(units); u++)
-        x /= 1000;
-    if (u == 0)
-        tm_text_printf(t, "%" PRIu64 " B", n);
-    else
-        tm_text_printf(t, "%.*f %cB", x < 99.95 ? 1 : 0, x, units[u]);
+    char text[TM_SIZE_TEXT_MAX];
+    tm_text_puts(t, tm_size_text(n, text));
 }
 
 /* Words of somebody else's making, in one line, whatever bytes they hold. */

@@ -56,11 +56,28 @@ static void what_is_no_size_is_refused(void **state)
     assert_int_equal(size, 7);
 }
 
+static void sizes_are_written_for_people(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t size;
+        const char *text;
+    } rows[] = {
+        {0, "0 B"},         {999, "999 B"},           {1000, "1.0 kB"},
+        {99949, "99.9 kB"}, {99950, "100 kB"},        {999499, "999 kB"},
+        {999500, "1.0 MB"}, {15200000000, "15.2 GB"}, {UINT64_MAX, "18.4 EB"},
+    };
+    char text[TM_SIZE_TEXT_MAX];
+    for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++)
+        assert_string_equal(tm_size_text(rows[i].size, text), rows[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_read_with_their_units),
         cmocka_unit_test(what_is_no_size_is_refused),
+        cmocka_unit_test(sizes_are_written_for_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
