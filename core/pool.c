@@ -1,6 +1,7 @@
 #include "core/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 
 /* Lanes that are limited alike: SCALAR, SELECTION, and the others. */
@@ -204,6 +205,8 @@ static void *thread_main(void *arg)
 {
     tm_pool *pool = arg;
     pthread_setname_np(pthread_self(), pool->name);
+    if (pool->params.background)
+        pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0});
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         tm_job *job = take_job(pool);

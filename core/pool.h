@@ -29,6 +29,7 @@ typedef struct tm_pool_params {
     unsigned reserved; /* of them, those for lanes above VISIBLE; half of these for SCALAR alone */
     unsigned per_key; /* the most that jobs of one key hold at once, of which RESERVED are spared in
                          the same way: one that hangs must not stop the others; 0: any */
+    bool background;  /* they run only when nothing else on the machine would (SCHED_IDLE) */
 } tm_pool_params;
 
 typedef struct tm_pool_lane_counts {

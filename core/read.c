@@ -144,6 +144,11 @@ static void expire(tm_timer *timer)
                    "no answer within the time limit");
 }
 
+static void submit_resume(tm_read *read)
+{
+    tm_pool_submit(tm_sched_workers(read->params.sched, read->params.lane), &read->resume_job);
+}
+
 /* Starts what the plan still needs; false where the read was cancelled. READ may be gone when this
  * returns true. */
 static bool start_pending(tm_read *read)
@@ -173,7 +178,7 @@ static bool start_pending(tm_read *read)
     }
     pthread_mutex_unlock(&read->lock);
     if (atomic_fetch_sub(&read->pending, 1) == 1)
-        tm_pool_submit(read->params.sched->workers, &read->resume_job);
+        submit_resume(read);
     return true;
 }
 
@@ -224,7 +229,7 @@ static bool arrive(tm_read *read, int rc, const char *words)
 void tm_read_arrived(tm_read *read, int rc, const char *words)
 {
     if (arrive(read, rc, words))
-        tm_pool_submit(read->params.sched->workers, &read->resume_job);
+        submit_resume(read);
 }
 
 void tm_fetch_done(tm_fetch *fetch, int rc, const char *words)
@@ -236,7 +241,7 @@ void tm_fetch_done(tm_fetch *fetch, int rc, const char *words)
     if (!read->plan.runs && read->pos + read->window == read->params.len)
         all_arrived(read);
     else
-        tm_pool_submit(read->params.sched->workers, &read->resume_job);
+        submit_resume(read);
 }
 
 /* Takes back what can be taken back; returns how many arrivals will not come by themselves. */

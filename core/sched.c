@@ -77,6 +77,7 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
          .threads = OPENERS,
          .reserved = OPENERS_RESERVED,
          .per_key = OPENERS_PER_DISK},
+        {.name = "tm-idler", .threads = workers, .background = true},
     };
     int rc = tm_pool_new(&pools[0], &sched->workers);
     if (rc == 0)
@@ -84,10 +85,13 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
     if (rc == 0)
         rc = tm_pool_new(&pools[2], &sched->openers);
     if (rc == 0)
+        rc = tm_pool_new(&pools[3], &sched->idlers);
+    if (rc == 0)
         tm_gate_init(&sched->scans, sched->workers, workers + SCANS_SPARE);
     if (rc == 0)
         rc = start_clock(sched);
     if (rc < 0) {
+        tm_pool_free(sched->idlers);
         tm_pool_free(sched->openers);
         tm_pool_free(sched->io);
         tm_pool_free(sched->workers);
@@ -105,6 +109,7 @@ void tm_sched_free(tm_sched *sched)
     /* Those who wait first, then those they wait for. */
     tm_pool_free(sched->openers);
     tm_pool_free(sched->io);
+    tm_pool_free(sched->idlers);
     tm_pool_free(sched->workers);
     tm_gate_done(&sched->scans);
     pthread_mutex_lock(&sched->lock);
@@ -118,6 +123,11 @@ void tm_sched_free(tm_sched *sched)
     free(sched);
 }
 
+tm_pool *tm_sched_workers(tm_sched *sched, tm_lane lane)
+{
+    return lane == TM_LANE_INDEX ? sched->idlers : sched->workers;
+}
+
 void tm_sched_count(tm_sched *sched, tm_lane lane, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&sched->bytes[lane], bytes, memory_order_relaxed);
@@ -125,7 +135,7 @@ void tm_sched_count(tm_sched *sched, tm_lane lane, uint64_t bytes)
 
 void tm_sched_report(tm_sched *sched, tm_lane_report ret[TM_LANE_COUNT])
 {
-    tm_pool *const pools[] = {sched->workers, sched->io, sched->openers};
+    tm_pool *const pools[] = {sched->workers, sched->io, sched->openers, sched->idlers};
     for (int lane = 0; lane < TM_LANE_COUNT; lane++)
         ret[lane] = (tm_lane_report){
             .bytes = atomic_load_explicit(&sched->bytes[lane], memory_order_relaxed)};

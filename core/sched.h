@@ -1,7 +1,7 @@
 /*
- * The threads of a process: workers that run kernels, I/O threads that wait for local disks,
- * openers that may wait for a whole read (a header, a fingerprint), and a clock that ends reads
- * whose time is up. One per session.
+ * The threads of a process: workers that run kernels (and idlers, the same in the background), I/O
+ * threads that wait for local disks, openers that may wait for a whole read (a header, a
+ * fingerprint), and a clock that ends reads whose time is up. One per session.
  *
  * Who waits for whom: openers for I/O and workers, I/O threads for disks alone, workers for nobody.
  */
@@ -28,6 +28,7 @@ typedef struct tm_sched_params {
 
 struct tm_sched {
     tm_pool *workers, *io, *openers;
+    tm_pool *idlers; /* the workers of lane INDEX */
     unsigned worker_count;
     tm_gate scans;        /* what goes through whole tensors, with megabytes of its own */
     pthread_mutex_t lock; /* guards what follows; held while a timer expires */
@@ -47,6 +48,10 @@ typedef struct tm_lane_report {
 void tm_sched_report(tm_sched *sched, tm_lane_report ret[TM_LANE_COUNT]);
 /* BYTES went to a reader of LANE. */
 void tm_sched_count(tm_sched *sched, tm_lane lane, uint64_t bytes);
+
+/* The threads that compute for LANE: those of INDEX give way to everything else on the machine, so
+ * that nobody waits for a block that one of them is in the midst of. */
+tm_pool *tm_sched_workers(tm_sched *sched, tm_lane lane);
 
 /* Every read must have ended. */
 void tm_sched_free(tm_sched *sched);
