@@ -335,7 +335,7 @@ static void block_read(tm_read *read, int rc)
     if (rc < 0)
         fail(s->scan, rc, tm_req_words(&read->req));
     if (rc == 0) {
-        tm_pool_submit(s->scan->params.sched->workers, &s->job);
+        tm_pool_submit(tm_sched_workers(s->scan->params.sched, s->scan->params.lane), &s->job);
         return;
     }
     pthread_mutex_lock(&s->scan->lock);
@@ -394,6 +394,14 @@ void tm_tensor_scan_cancel(tm_tensor_scan *scan)
         if (scan->slots[i].read)
             tm_read_cancel(scan->slots[i].read, EINTR, "interrupted");
     pthread_mutex_unlock(&scan->lock);
+}
+
+uint64_t tm_tensor_scan_begun(tm_tensor_scan *scan)
+{
+    pthread_mutex_lock(&scan->lock);
+    uint64_t begun = scan->next - scan->params.first;
+    pthread_mutex_unlock(&scan->lock);
+    return begun;
 }
 
 /* ---- Its life ---- */

@@ -32,8 +32,9 @@ typedef struct tm_tensor_scan_params {
     /* The cells of block BLOCK, row by row, as they come to be: from any worker, several at once.
      * An error ends the scan. NULL: not wanted. */
     int (*cells)(void *ctx, uint64_t block, const tm_lod_cell *cells);
-    /* Once, from any thread: 0 with TOTAL (borrowed), or an error with words. */
-    void (*done)(void *ctx, int rc, const char *words, const tm_scan_total *total);
+    /* Once, from any thread: 0 with TOTAL, or an error with words. TOTAL is borrowed, but its stats
+     * may be taken (and left all zeros). */
+    void (*done)(void *ctx, int rc, const char *words, tm_scan_total *total);
     void *ctx;
 } tm_tensor_scan_params;
 
@@ -46,6 +47,9 @@ tm_tensor_scan *tm_tensor_scan_unref(tm_tensor_scan *scan); /* accepts NULL; ret
 void tm_tensor_scan_start(tm_tensor_scan *scan);
 /* done() comes soon, with -EINTR unless the scan was at its end. */
 void tm_tensor_scan_cancel(tm_tensor_scan *scan);
+
+/* How many blocks were begun. */
+uint64_t tm_tensor_scan_begun(tm_tensor_scan *scan);
 
 /* Rows and columns of a block's cells at LEVEL. */
 uint64_t tm_block_cell_rows(const tm_block *block, unsigned level);

@@ -16,8 +16,8 @@ typedef struct scan_tile {
     tm_tensor_scan *scan; /* while it is made */
 
     tm_lod_cell *grid; /* while a plane is made: its cells of the scan's level */
-    tm_tensor_stats stats;
-    void *content;         /* what stats or cells point to, owned */
+    tm_tensor_stats *stats;
+    void *content;         /* what cells point to, owned */
     tm_level_cells *cells; /* of one level, or of those above TM_BLOCK_LEVEL */
     unsigned cells_count;
 } scan_tile;
@@ -29,27 +29,39 @@ static scan_tile *as_scan(tm_work_tile *work)
 
 /* ---- Statistics ---- */
 
-static int keep_stats(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
+int tm_tensor_stats_new(const tm_stats *stats, const tm_stats_record *record, tm_tensor_stats **ret)
 {
     TM_AUTO_FREE tm_stats_row *rows = tm_new_array(TM_STATS_ROWS, sizeof(*rows));
     if (!rows)
         return -ENOMEM;
-    tm_stats_rows(&total->stats, rows);
+    tm_stats_rows(stats, rows);
     uint32_t count = 0;
     for (uint32_t i = 0; i < TM_STATS_ROWS; i++)
         count += rows[i].count != 0;
-    tm_hist_row *hist = tm_new_array(count, sizeof(*hist));
-    if (!hist)
+    tm_tensor_stats *self = calloc(1, sizeof(*self) + count * sizeof(*self->hist));
+    if (!self)
         return -ENOMEM;
-    self->content = hist;
-    self->stats = (tm_tensor_stats){.hist = hist, .hist_count = count};
-    self->stats.record.zero_rows = total->zero_rows;
-    self->stats.record.zero_cols = total->zero_cols;
+    *self = (tm_tensor_stats){.record = *record, .hist_count = count};
+    tm_hist_row *to = self->hist;
     for (uint32_t i = 0; i < TM_STATS_ROWS; i++)
         if (rows[i].count)
-            *hist++ = (tm_hist_row){i, rows[i].count};
-    tm_stats_summarize(&total->stats, &self->stats.record.summary);
-    *ret_bytes = sizeof(*self) + count * sizeof(*hist);
+            *to++ = (tm_hist_row){i, rows[i].count};
+    *ret = self;
+    return 0;
+}
+
+void tm_tensor_stats_free(tm_tensor_stats *stats)
+{
+    free(stats);
+}
+
+static int keep_stats(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
+{
+    tm_stats_record record = {.zero_rows = total->zero_rows, .zero_cols = total->zero_cols};
+    tm_stats_summarize(&total->stats, &record.summary);
+    TM_TRY(tm_tensor_stats_new(&total->stats, &record, &self->stats));
+    *ret_bytes =
+        sizeof(*self) + sizeof(*self->stats) + self->stats->hist_count * sizeof(*self->stats->hist);
     return 0;
 }
 
@@ -185,7 +197,7 @@ static int keep(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
     return 0;
 }
 
-static void scan_done(void *ctx, int rc, const char *words, const tm_scan_total *total)
+static void scan_done(void *ctx, int rc, const char *words, tm_scan_total *total)
 {
     scan_tile *self = ctx;
     size_t bytes = 0;
@@ -234,6 +246,7 @@ static void scan_stop(tm_work_tile *work)
 static void scan_forget(tm_work_tile *work)
 {
     scan_tile *self = as_scan(work);
+    tm_tensor_stats_free(TM_STEAL(self->stats));
     free(TM_STEAL(self->content));
     free(TM_STEAL(self->cells));
     free(TM_STEAL(self->grid));
@@ -341,7 +354,7 @@ const tm_tensor_stats *tm_tile_stats(const tm_tile *tile)
 {
     const scan_tile *self = as_scan(tm_work_of(tile));
     assert(self->kind == TM_TILE_STATS && tile->resident);
-    return &self->stats;
+    return self->stats;
 }
 
 tm_level_cells tm_tile_cells(const tm_tile *tile, unsigned level)

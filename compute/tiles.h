@@ -25,9 +25,14 @@ typedef enum tm_tile_kind {
 
 typedef struct tm_tensor_stats {
     tm_stats_record record;
-    const tm_hist_row *hist;
     uint32_t hist_count;
+    tm_hist_row hist[]; /* those that are not empty */
 } tm_tensor_stats;
+
+/* What STATS and RECORD say; -ENOMEM. */
+TM_MUST_CHECK int tm_tensor_stats_new(const tm_stats *stats, const tm_stats_record *record,
+                                      tm_tensor_stats **ret);
+void tm_tensor_stats_free(tm_tensor_stats *stats); /* accepts NULL */
 
 /* The tile, one reference; its content is there once its shared result is done. */
 TM_MUST_CHECK int tm_tile_stats_get(const tm_tile_source *source, tm_lane lane, tm_tile **ret);

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "core/codes.h"
+
 int tm_model_new(tm_model **ret)
 {
     tm_model *model = TM_NEW(tm_model);
@@ -128,6 +130,12 @@ int tm_model_check_values(const tm_model *model, uint32_t row, tm_req *req)
                        model->files[r->file].name, tm_model_show_name(model, row, name),
                        tm_dtype_get(r->dtype)->name);
     return part ? check_bytes(model, part->scale_row, req) : 0;
+}
+
+bool tm_model_is_counted(const tm_model *model, uint32_t row)
+{
+    return tm_codes_count(tm_model_values_dtype(model, row)) > 0 &&
+           tm_model_check_values(model, row, NULL) == 0;
 }
 
 tm_dtype tm_model_values_dtype(const tm_model *model, uint32_t row)

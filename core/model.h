@@ -79,6 +79,8 @@ enum {
 const char *tm_model_show_name(const tm_model *model, uint32_t row, char ret[TM_NAME_SHOWN]);
 /* Fails with CODE and words about ROW: "tensor 'NAME' WHY". */
 int tm_model_fail(const tm_model *model, uint32_t row, tm_req *req, int code, const char *why);
+/* Whether its values are counted, so that it has statistics: it has values, and not F6 or C64. */
+bool tm_model_is_counted(const tm_model *model, uint32_t row);
 /* The dtype of the values of ROW: F32 for scaled ones. */
 tm_dtype tm_model_values_dtype(const tm_model *model, uint32_t row);
 

@@ -93,6 +93,9 @@ typedef struct tm_stats_row {
 } tm_stats_row;
 
 void tm_stats_rows(const tm_stats *stats, tm_stats_row ret[TM_STATS_ROWS]);
+/* Whether the rows are still exact where each count stands at its code without the SHIFT lowest
+ * bits. */
+bool tm_stats_rows_exact(tm_dtype dtype, unsigned shift);
 /* Row ROW without a count. */
 tm_stats_row tm_stats_row_bounds(uint32_t row);
 

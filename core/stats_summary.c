@@ -225,3 +225,12 @@ void tm_stats_rows(const tm_stats *stats, tm_stats_row ret[TM_STATS_ROWS])
         ret[row] = tm_stats_row_bounds(row);
     each_code(stats, count_row, ret);
 }
+
+bool tm_stats_rows_exact(tm_dtype dtype, unsigned shift)
+{
+    size_t mask = ((size_t)1 << shift) - 1;
+    for (size_t i = 0; shift && i < tm_codes_count(dtype); i++)
+        if (row_of(tm_code_value(dtype, i)) != row_of(tm_code_value(dtype, i & ~mask)))
+            return false;
+    return true;
+}

@@ -221,11 +221,12 @@ static int load_batch(const tm_index *index, uint32_t first, uint32_t most, batc
     return load_names(index, b, req);
 }
 
-static int find_in(const tm_index *index, batch *b, const char *name, size_t len, tm_req *req)
+static int find_in(const tm_index *index, uint32_t near, const char *name, size_t len, batch *b,
+                   tm_req *req)
 {
     uint32_t low = 0, high = index->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
+    for (bool first = true; low < high; first = false) {
+        uint32_t middle = first && near < high ? near : low + (high - low) / 2;
         TM_TRY(load_batch(index, middle, 1, b, req));
         int order = tm_name_cmp(b->tensors[0].name, b->tensors[0].name_len, name, len);
         if (order == 0)
@@ -239,10 +240,16 @@ static int find_in(const tm_index *index, batch *b, const char *name, size_t len
 int tm_index_find(const tm_index *index, const char *name, size_t len, tm_req *req,
                   tm_index_tensor *ret)
 {
+    return tm_index_find_near(index, index->count / 2, name, len, req, ret);
+}
+
+int tm_index_find_near(const tm_index *index, uint32_t near, const char *name, size_t len,
+                       tm_req *req, tm_index_tensor *ret)
+{
     TM_AUTO_FREE batch *owned = TM_NEW(batch);
     if (!owned)
         return tm_fail(req, ENOMEM, "no memory to read %s", name_of(index));
-    int rc = find_in(index, owned, name, len, req);
+    int rc = find_in(index, near, name, len, owned, req);
     batch_done(owned);
     if (rc < 0)
         return rc;

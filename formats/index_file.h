@@ -30,6 +30,10 @@ uint32_t tm_index_count(const tm_index *index);
 TM_MUST_CHECK int tm_index_find(const tm_index *index, const char *name, size_t len, tm_req *req,
                                 tm_index_tensor *ret);
 
+/* The same, where its number is probably NEAR. */
+TM_MUST_CHECK int tm_index_find_near(const tm_index *index, uint32_t near, const char *name,
+                                     size_t len, tm_req *req, tm_index_tensor *ret);
+
 /* Calls FN for COUNT tensors (or up to the last) from number FIRST on, which are in bytewise order
  * of names; TENSOR and its name are borrowed for the call. Stops with what FN returns if not 0. */
 typedef int tm_index_fn(void *ctx, uint32_t number, const tm_index_tensor *tensor);

@@ -10,12 +10,6 @@ enum {
     FOLDER_MODE = 0777 /* others, less the umask */
 };
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* "$XDG_CACHE_HOME/tmorph/index", malloc'ed. Relative paths there are to be ignored. */
 static int cache_folder(char **ret)
 {
@@ -28,6 +22,13 @@ static int cache_folder(char **ret)
     else
         return -ENOENT;
     return n < 0 ? -ENOMEM : 0;
+}
+
+bool tm_index_cache_exists(void)
+{
+    TM_AUTO_FREE char *folder = NULL;
+    struct stat st;
+    return cache_folder(&folder) == 0 && stat(folder, &st) == 0;
 }
 
 static int path_in_cache(const tm_index_place *place, char **ret)
@@ -50,7 +51,7 @@ int tm_index_path(const tm_index_place *place, tm_index_where where, char **ret)
     case TM_INDEX_IN_FOLDER:
         if (!place->folder)
             return -ENOENT;
-        n = asprintf(&path, "%s/%s%s", place->folder, base_of(place->shard), place->suffix);
+        n = asprintf(&path, "%s/%s%s", place->folder, place->name, place->suffix);
         break;
     case TM_INDEX_BESIDE:
         n = asprintf(&path, "%s%s", place->shard, place->suffix);

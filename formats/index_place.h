@@ -9,7 +9,7 @@
 #include "formats/section_file.h"
 
 typedef enum tm_index_where {
-    TM_INDEX_IN_FOLDER, /* FOLDER/SHARD.tmidx */
+    TM_INDEX_IN_FOLDER, /* FOLDER/NAME.tmidx */
     TM_INDEX_BESIDE,    /* SHARD.tmidx */
     TM_INDEX_IN_CACHE,
     TM_INDEX_PLACES
@@ -17,6 +17,7 @@ typedef enum tm_index_where {
 
 typedef struct tm_index_place {
     const char *folder;         /* named by the user; NULL: none */
+    const char *name;           /* of the shard in there: "unet/model.safetensors" */
     const char *shard;          /* path of the shard */
     const char *suffix;         /* ".tmidx" */
     const uint8_t *fingerprint; /* [TM_FINGERPRINT_BYTES] of the shard */
@@ -25,6 +26,9 @@ typedef struct tm_index_place {
 
 /* Malloc'ed. -ENOENT: the place does not have it (no folder was named; there is no home). */
 TM_MUST_CHECK int tm_index_path(const tm_index_place *place, tm_index_where where, char **ret);
+
+/* Whether anything may lie in the cache: without it no fingerprint is needed to look. May block. */
+bool tm_index_cache_exists(void);
 
 /* Where to write, malloc'ed: the folder if one is named, else beside the shard if that folder may
  * be written to, else the cache. Folders are made. */

@@ -72,16 +72,80 @@ uint64_t tm_stats_json_size(const tm_stats_subject *subject)
     return size + strlen("  \"quantiles\": {\n") + strlen("\n  }\n}") + 1;
 }
 
-void tm_stats_json(tm_text *text, const tm_stats_subject *subject)
+/* What stands in TEXT from BEGIN on becomes SIZE bytes, its last an LF. */
+static void fill_up(tm_text *text, uint64_t begin, uint64_t size)
 {
-    uint64_t size = tm_stats_json_size(subject), begin = text->len;
-    put_head(text, subject);
-    put_fields(text, subject);
     if (tm_text_error(text) < 0)
         return;
     assert(text->len - begin < size);
     tm_text_pad(text, size - 1 - (text->len - begin));
     tm_text_puts(text, "\n");
+}
+
+void tm_stats_json(tm_text *text, const tm_stats_subject *subject)
+{
+    uint64_t begin = text->len;
+    put_head(text, subject);
+    put_fields(text, subject);
+    fill_up(text, begin, tm_stats_json_size(subject));
+}
+
+/* ---- stats.json of a layer or module ---- */
+
+static const char *const group_counts[] = {"tensors", "counted", "known"};
+
+static void put_group_head(tm_text *text, const tm_group_subject *s)
+{
+    tm_text_printf(text, "{\n  \"%s\": ", s->key);
+    if (s->name)
+        tm_text_json_string(text, s->name, s->name_len);
+    else
+        tm_text_printf(text, "%" PRId64, s->number);
+}
+
+uint64_t tm_group_json_size(const tm_group_subject *s)
+{
+    tm_text text;
+    tm_text_init(&text);
+    put_group_head(&text, s);
+    uint64_t size = text.len;
+    tm_text_done(&text);
+    const size_t around = strlen(",\n  \"\": ") + NUMBER_MAX;
+    for (size_t i = 0; i < TM_ARRAY_LEN(group_counts); i++)
+        size += strlen(group_counts[i]) + around;
+    for (size_t i = 0; i < TM_STATS_FIELDS; i++)
+        if (tm_stats_group_has(i))
+            size += strlen(key_of(i)) + around;
+    return size + strlen("\n}") + 1;
+}
+
+static void put_group_fields(tm_text *text, const tm_stats_group *group)
+{
+    char number[TM_VALUE_TEXT_MAX];
+    tm_stats_record record;
+    tm_stats_group_record(group, &record);
+    record.summary.n = group->elems; /* which headers tell */
+    for (size_t i = 0; i < TM_STATS_FIELDS; i++) {
+        if (!tm_stats_group_has(i))
+            continue;
+        tm_value value = tm_stats_field(&record, i);
+        bool known = (group->known == group->counted || i == TM_STAT_N) &&
+                     number_text(&value, number) >= 0 &&
+                     (value.kind == TM_VALUE_INTEGER || isfinite(value.real));
+        tm_text_printf(text, ",\n  \"%s\": %s", key_of(i), known ? number : "null");
+    }
+}
+
+void tm_group_json(tm_text *text, const tm_group_subject *s)
+{
+    uint64_t begin = text->len;
+    const uint64_t counts[] = {s->group->tensors, s->group->counted, s->group->known};
+    put_group_head(text, s);
+    for (size_t i = 0; i < TM_ARRAY_LEN(group_counts); i++)
+        tm_text_printf(text, ",\n  \"%s\": %" PRIu64, group_counts[i], counts[i]);
+    put_group_fields(text, s->group);
+    tm_text_puts(text, "\n}");
+    fill_up(text, begin, tm_group_json_size(s));
 }
 
 /* ---- stats/KEY ---- */

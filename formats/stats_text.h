@@ -3,7 +3,7 @@
 #ifndef TM_FORMATS_STATS_TEXT_H
 #define TM_FORMATS_STATS_TEXT_H
 
-#include "core/stats_record.h"
+#include "core/stats_group.h"
 #include "core/text.h"
 
 /* What stats.json says of a tensor; all borrowed. */
@@ -22,6 +22,18 @@ typedef struct tm_stats_subject {
 uint64_t tm_stats_json_size(const tm_stats_subject *subject);
 /* Appends exactly that many bytes. */
 void tm_stats_json(tm_text *text, const tm_stats_subject *subject);
+
+/* stats.json of a layer or a module: as much as merges, null unless all of it is known. */
+typedef struct tm_group_subject {
+    const char *key;  /* "layer", "module" */
+    const char *name; /* NAME_LEN bytes; NULL: NUMBER is the value of KEY */
+    size_t name_len;
+    int64_t number;
+    const tm_stats_group *group; /* NULL where the size is asked for */
+} tm_group_subject;
+uint64_t tm_group_json_size(const tm_group_subject *subject);
+/* Appends exactly that many bytes. */
+void tm_group_json(tm_text *text, const tm_group_subject *subject);
 
 enum {
     TM_STATS_VALUE_BYTES = 25, /* of stats/KEY: right-aligned, with an LF */

@@ -1,6 +1,9 @@
 #include "formats/table.h"
 
+#include <pthread.h>
+
 #include "core/plan.h"
+#include "core/read.h"
 
 enum {
     STEP = 256
@@ -85,6 +88,30 @@ static uint64_t step_at(const tm_table *table, uint64_t off)
     return lo;
 }
 
+static int render(const tm_table *table, uint64_t off, size_t len, uint8_t *dst, tm_req *req)
+{
+    const tm_table_params *p = &table->params;
+    assert(tm_range_ok(off, len, table->size));
+    window w = {dst, off, off + len, 0};
+    char stack[4096];
+    put(&w, p->header, table->header_len);
+    uint64_t step = step_at(table, off);
+    w.at = table->starts[step];
+    for (uint64_t row = step * STEP; row < p->rows && w.at < w.end; row++) {
+        size_t n = p->row_text(p->ctx, row, stack, sizeof(stack));
+        if (n <= sizeof(stack)) {
+            put(&w, stack, n);
+            continue;
+        }
+        TM_AUTO_FREE char *text = malloc(n);
+        if (!text)
+            return tm_fail(req, ENOMEM, "out of memory");
+        p->row_text(p->ctx, row, text, n);
+        put(&w, text, n);
+    }
+    return 0;
+}
+
 typedef struct render_args {
     const tm_table *table;
     uint64_t off;
@@ -94,27 +121,8 @@ typedef struct render_args {
 
 static int run_render(void *args, tm_req *req)
 {
-    render_args *a = args;
-    const tm_table_params *p = &a->table->params;
-    assert(tm_range_ok(a->off, a->len, a->table->size));
-    window w = {a->dst, a->off, a->off + a->len, 0};
-    char stack[4096];
-    put(&w, p->header, a->table->header_len);
-    uint64_t step = step_at(a->table, a->off);
-    w.at = a->table->starts[step];
-    for (uint64_t row = step * STEP; row < p->rows && w.at < w.end; row++) {
-        size_t len = p->row_text(p->ctx, row, stack, sizeof(stack));
-        if (len <= sizeof(stack)) {
-            put(&w, stack, len);
-            continue;
-        }
-        TM_AUTO_FREE char *text = malloc(len);
-        if (!text)
-            return tm_fail(req, ENOMEM, "out of memory");
-        p->row_text(p->ctx, row, text, len);
-        put(&w, text, len);
-    }
-    return 0;
+    const render_args *a = args;
+    return render(a->table, a->off, a->len, a->dst, req);
 }
 
 typedef struct table_blob {
@@ -151,6 +159,82 @@ int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *ow
     self->table = tm_table_ref(table);
     self->owner = owner;
     self->owner_unref = owner_unref;
+    *ret = &self->blob;
+    return 0;
+}
+
+/* ---- Tables that wait: a leaf, whose bytes an opener brings ---- */
+
+typedef struct waiting_blob {
+    tm_blob blob;
+    tm_waiting_table params;
+    pthread_mutex_t lock; /* held while a window is rendered: rows may share what they read */
+} waiting_blob;
+
+static waiting_blob *as_waiting(tm_blob *blob)
+{
+    return TM_CONTAINER(blob, waiting_blob, blob);
+}
+
+static int waiting_now(tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
+{
+    (void)blob, (void)off, (void)len, (void)dst, (void)req;
+    return -EAGAIN;
+}
+
+static void render_window(tm_job *job)
+{
+    tm_fetch *fetch = TM_CONTAINER(job, tm_fetch, job);
+    waiting_blob *self = as_waiting(fetch->blob);
+    tm_req req;
+    tm_req_init(&req, job->lane);
+    pthread_mutex_lock(&self->lock);
+    int rc = render(self->params.table, fetch->off, fetch->len, fetch->dst, &req);
+    pthread_mutex_unlock(&self->lock);
+    tm_fetch_done(fetch, rc, tm_req_words(&req));
+}
+
+static void waiting_start(tm_blob *blob, tm_fetch *fetch)
+{
+    const tm_waiting_table *params = &as_waiting(blob)->params;
+    fetch->job =
+        (tm_job){.run = render_window, .lane = fetch->read->params.lane, .key = params->key};
+    tm_pool_submit(params->sched->openers, &fetch->job);
+}
+
+static bool waiting_cancel(tm_blob *blob, tm_fetch *fetch)
+{
+    return tm_pool_withdraw(as_waiting(blob)->params.sched->openers, &fetch->job);
+}
+
+static void waiting_free(tm_blob *blob)
+{
+    waiting_blob *self = as_waiting(blob);
+    tm_table_unref(self->params.table);
+    self->params.owner_unref(self->params.owner);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
+}
+
+static const tm_blob_ops waiting_ops = {
+    .kind = "table",
+    .fetch_now = waiting_now,
+    .fetch_start = waiting_start,
+    .fetch_cancel = waiting_cancel,
+    .free = waiting_free,
+};
+
+int tm_table_waiting_blob_new(const tm_waiting_table *params, tm_blob **ret)
+{
+    waiting_blob *self = TM_NEW(waiting_blob);
+    if (!self) {
+        params->owner_unref(params->owner);
+        return -ENOMEM;
+    }
+    tm_blob_init(&self->blob, &waiting_ops, params->table->size);
+    self->params = *params;
+    tm_table_ref(params->table);
+    pthread_mutex_init(&self->lock, NULL);
     *ret = &self->blob;
     return 0;
 }

@@ -32,6 +32,17 @@ uint64_t tm_table_size(const tm_table *table);
 TM_MUST_CHECK int tm_table_blob_new(tm_table *table, void *owner, void (*owner_unref)(void *owner),
                                     tm_blob **ret);
 
+/* The same where rendering a row may have to wait: a thread of SCHED that may renders them, one
+ * window at a time. KEY: what it may wait for (tm_job.key). */
+typedef struct tm_waiting_table {
+    tm_table *table;
+    tm_sched *sched;
+    uint64_t key;
+    void *owner;
+    void (*owner_unref)(void *owner);
+} tm_waiting_table;
+TM_MUST_CHECK int tm_table_waiting_blob_new(const tm_waiting_table *params, tm_blob **ret);
+
 /* What is known of the values of tensor ROW; false where that is nothing. */
 typedef bool tm_known_stats_fn(void *ctx, uint32_t row, tm_stats_record *ret);
 

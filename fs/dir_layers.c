@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "fs/fs.h"
+#include "fs/group_stats.h"
 #include "fs/tensor_names.h"
 
 static const tm_structure *structure_of(const tm_node *node)
@@ -128,14 +129,25 @@ static int alias_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
 
 /* ---- layers/NNN: every tensor of the layer, under its full name ---- */
 
+static const char stats_name[] = "stats.json"; /* unless a tensor goes by that */
+
+static bool has_tensor(const tm_node *node, const char *name, uint32_t *ret_row)
+{
+    return tm_tensor_by_file(table_of(node), name, ret_row) &&
+           tm_row_place(table_of(node), *ret_row).layer == layer_of(node)->layer;
+}
+
 static int layer_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
 {
     (void)fs, (void)req;
     uint32_t row;
-    if (!tm_tensor_by_file(table_of(node), name, &row) ||
-        tm_row_place(table_of(node), row).layer != layer_of(node)->layer)
+    if (has_tensor(node, name, &row)) {
+        *ret = tm_node_child(node, TM_KIND_LAYER_LINK, row, 0);
+        return 0;
+    }
+    if (strcmp(name, stats_name) != 0)
         return -ENOENT;
-    *ret = tm_node_child(node, TM_KIND_LAYER_LINK, row, 0);
+    *ret = tm_node_child(node, TM_KIND_LAYER_STATS, node->item, 0);
     return 0;
 }
 
@@ -149,9 +161,34 @@ static int layer_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
         tm_node child = tm_node_near(node, TM_KIND_LAYER_LINK, row, 0);
         tm_tensor_file(table_of(node), row, file);
         if (!tm_lister_add(lister, i, file, &child))
-            break;
+            return 0;
     }
+    uint32_t row;
+    tm_node stats = tm_node_near(node, TM_KIND_LAYER_STATS, node->item, 0);
+    if (lister->at <= layer->count && !has_tensor(node, stats_name, &row))
+        tm_lister_add(lister, layer->count, stats_name, &stats);
     return 0;
+}
+
+static tm_group_subject subject_of(const tm_node *node)
+{
+    return (tm_group_subject){.key = "layer", .number = layer_of(node)->layer};
+}
+
+static int stats_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs, (void)req;
+    tm_group_subject subject = subject_of(node);
+    *ret = tm_group_json_size(&subject);
+    return 0;
+}
+
+static int stats_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    const tm_layer *layer = layer_of(node);
+    tm_group_subject subject = subject_of(node);
+    tm_group_rows rows = {structure_of(node)->order, layer->first, layer->count};
+    return tm_group_stats_open(fs, node, &rows, &subject, req, ret);
 }
 
 static int layer_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
@@ -316,4 +353,9 @@ const tm_kind_ops tm_layer_kinds[] = {
     {.mode = S_IFLNK | 0777, .link = layer_link}, /* an expert's own tensor */
     {.mode = S_IFLNK | 0777, .link = alias_link},
     {.mode = S_IFLNK | 0777, .link = alias_link},
+    {.mode = S_IFREG | 0444,
+     .lane = TM_LANE_ANALYSIS,
+     .fresh = true,
+     .size = stats_size,
+     .open = stats_open},
 };

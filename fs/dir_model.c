@@ -1,11 +1,12 @@
 /* models/NAME: what a checkpoint is, and its tensors. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "compute/tiles.h"
 #include "core/blob_lazy.h"
 #include "formats/describe.h"
 #include "fs/fs.h"
+#include "fs/known.h"
 #include "fs/tensor_names.h"
 
 static int out_of_memory(tm_req *req)
@@ -25,6 +26,7 @@ static const struct {
     {"tensors.tsv", TM_KIND_TENSORS_TSV},
     {"stats.tsv", TM_KIND_STATS_TSV},
     {"layers.tsv", TM_KIND_LAYERS_TSV},
+    {"index", TM_KIND_INDEX},
     {"tensors", TM_KIND_TENSORS},
     {"tree", TM_KIND_MODULES},
     {"layers", TM_KIND_LAYERS},
@@ -286,84 +288,139 @@ static int tsv_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     return rc < 0 ? out_of_memory(req) : 0;
 }
 
-/* ---- stats.tsv, layers.tsv: what is known, when they are opened, and never more ---- */
+/* ---- stats.tsv, layers.tsv: what is known, when they are read, and never more ---- */
 
-typedef struct known_stats {
-    tm_fs *fs;
-    tm_mounted *m; /* referenced */
+typedef struct known_table {
+    tm_known *known;
     tm_stats_table_params params;
-} known_stats;
+} known_table;
 
-static void known_free(void *known)
+static void known_table_free(void *self)
 {
-    tm_mounted_unref(((known_stats *)known)->m);
-    free(known);
+    tm_known_free(((known_table *)self)->known);
+    free(self);
 }
 
 static bool known_row(void *ctx, uint32_t row, tm_stats_record *ret)
 {
-    const known_stats *known = ctx;
-    return tm_tile_stats_known(tm_session_store(known->fs->session), known->m->serial, row, ret);
+    return tm_known_record(((const known_table *)ctx)->known, row, ret);
 }
 
-static known_stats *known_new(tm_fs *fs, tm_mounted *m)
-{
-    known_stats *known = TM_NEW(known_stats);
-    if (!known)
-        return NULL;
-    known->fs = fs;
-    known->m = tm_mounted_ref(m);
-    known->params = (tm_stats_table_params){m->model, known_row, known};
-    return known;
-}
-
-/* The table, one reference, and what it reads from, to be freed after it. */
-static int known_table(tm_fs *fs, const tm_node *node, tm_req *req, known_stats **ret_known,
-                       tm_table **ret)
+/* Measures it: a million rows take a while. */
+static int measure(const tm_node *node, const tm_stats_table_params *params, tm_req *req,
+                   tm_table **ret)
 {
     if (!req->may_block)
-        return -EINPROGRESS; /* measuring a million rows takes a while */
-    known_stats *known = known_new(fs, node->mounted);
-    if (!known)
-        return out_of_memory(req);
-    int rc = node->kind == TM_KIND_STATS_TSV ? tm_table_of_stats(&known->params, ret)
-                                             : tm_table_of_layers(&known->params, ret);
-    if (rc < 0) {
-        known_free(known);
-        return out_of_memory(req);
-    }
-    *ret_known = known;
-    return 0;
+        return -EINPROGRESS;
+    int rc = node->kind == TM_KIND_STATS_TSV ? tm_table_of_stats(params, ret)
+                                             : tm_table_of_layers(params, ret);
+    return rc < 0 ? out_of_memory(req) : 0;
 }
 
 static int known_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
 {
+    (void)fs;
     tm_mounted *m = node->mounted;
     uint64_t *size = node->kind == TM_KIND_STATS_TSV ? &m->stats_tsv_size : &m->layers_tsv_size;
-    known_stats *known;
+    tm_stats_table_params params = {.model = m->model};
     tm_table *table;
     pthread_mutex_lock(&m->lock);
     *ret = *size;
     pthread_mutex_unlock(&m->lock);
     if (*ret)
         return 0;
-    TM_TRY(known_table(fs, node, req, &known, &table));
+    TM_TRY(measure(node, &params, req, &table));
     pthread_mutex_lock(&m->lock);
     *ret = *size = tm_table_size(table);
     pthread_mutex_unlock(&m->lock);
     tm_table_unref(table);
-    known_free(known);
     return 0;
 }
 
 static int known_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
-    known_stats *known;
-    tm_table *table;
-    TM_TRY(known_table(fs, node, req, &known, &table));
-    int rc = tm_table_blob_new(table, known, known_free, ret);
-    tm_table_unref(table);
+    TM_AUTO(tm_known_freep) tm_known *known = NULL;
+    tm_mounted *m = node->mounted;
+    TM_TRY(tm_known_new(fs->session, m, req, &known));
+    known_table *self = TM_NEW(known_table);
+    if (!self)
+        return out_of_memory(req);
+    self->known = TM_STEAL(known);
+    self->params = (tm_stats_table_params){m->model, known_row, self};
+    tm_waiting_table params = {.sched = fs->tree.sched,
+                               .key = tm_mounted_key(m),
+                               .owner = self,
+                               .owner_unref = known_table_free};
+    int rc = measure(node, &self->params, req, &params.table);
+    if (rc < 0) {
+        known_table_free(self);
+        return rc;
+    }
+    rc = tm_table_waiting_blob_new(&params, ret);
+    tm_table_unref(params.table);
     return rc < 0 ? out_of_memory(req) : 0;
+}
+
+/* ---- index/ ---- */
+
+static const struct {
+    const char *name;
+    tm_kind kind;
+} index_entries[] = {
+    {"state", TM_KIND_INDEX_STATE},
+    {"done", TM_KIND_INDEX_DONE},
+    {"total", TM_KIND_INDEX_TOTAL},
+};
+
+static int index_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret)
+{
+    (void)fs, (void)req;
+    for (size_t i = 0; i < TM_ARRAY_LEN(index_entries); i++) {
+        if (strcmp(name, index_entries[i].name) == 0) {
+            *ret = tm_node_child(node, index_entries[i].kind, 0, 0);
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+static int index_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
+{
+    (void)fs;
+    for (size_t i = lister->at; i < TM_ARRAY_LEN(index_entries); i++) {
+        tm_node child = tm_node_near(node, index_entries[i].kind, 0, 0);
+        if (!tm_lister_add(lister, i, index_entries[i].name, &child))
+            break;
+    }
+    return 0;
+}
+
+enum {
+    INDEX_TEXT_BYTES = 25
+};
+
+static int index_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs, (void)node, (void)req;
+    *ret = INDEX_TEXT_BYTES;
+    return 0;
+}
+
+static int index_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    static const char *const states[] = {"none", "partial", "fresh", "stale"};
+    tm_indexes *indexes;
+    char text[INDEX_TEXT_BYTES + 1];
+    TM_TRY(tm_indexes_get(fs->session, node->mounted, req, &indexes));
+    tm_index_report report = tm_indexes_report(indexes);
+    tm_indexes_unref(indexes);
+    if (node->kind == TM_KIND_INDEX_STATE)
+        snprintf(text, sizeof(text), "%*s\n", INDEX_TEXT_BYTES - 1, states[report.state]);
+    else
+        snprintf(text, sizeof(text), "%*" PRIu64 "\n", INDEX_TEXT_BYTES - 1,
+                 node->kind == TM_KIND_INDEX_DONE ? report.done : report.total);
+    char *copy = strdup(text);
+    return copy ? tm_fs_text_blob(copy, INDEX_TEXT_BYTES, req, ret) : out_of_memory(req);
 }
 
 /* ---- tensors/ ---- */
@@ -420,6 +477,10 @@ const tm_kind_ops tm_model_kinds[] = {
     {TEXT_FILE, .size = tsv_size, .open = tsv_open},
     {TEXT_FILE, .fresh = true, .size = known_size, .open = known_open}, /* stats.tsv */
     {TEXT_FILE, .fresh = true, .size = known_size, .open = known_open}, /* layers.tsv */
+    {.mode = S_IFDIR | 0555, .lookup = index_lookup, .list = index_list},
+    {TEXT_FILE, .live = true, .size = index_size, .open = index_open}, /* index/state */
+    {TEXT_FILE, .live = true, .size = index_size, .open = index_open}, /* index/done */
+    {TEXT_FILE, .live = true, .size = index_size, .open = index_open}, /* index/total */
     {.mode = S_IFDIR | 0555, .lookup = tensors_lookup, .list = tensors_list},
     {.mode = S_IFLNK | 0777, .link = tied_link},
 };

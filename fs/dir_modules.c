@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "fs/fs.h"
+#include "fs/group_stats.h"
 #include "fs/tensor_names.h"
 
 static const tm_tensor_table *table_of(const tm_node *node)
@@ -58,9 +59,9 @@ static module module_of(const tm_node *node)
 {
     const tm_tensor_table *table = table_of(node);
     module m = {.table = table, .prefix = "", .end = table->count};
-    if (node->kind == TM_KIND_MODULES)
+    if (node->sub == 0)
         return m;
-    assert(node->item < table->count && node->sub > 0);
+    assert(node->item < table->count);
     const tm_tensor_row *row = &table->rows[node->item];
     for (unsigned i = 0; i < node->sub; i++)
         m.len = component_end(table, row, m.len, i) + 1;
@@ -91,20 +92,6 @@ static void child_at(const tm_node *dir, const module *m, uint32_t row, child *r
         ret->node = tm_node_near(dir, TM_KIND_MODULE, row, m->components + 1);
         ret->end = run_end(m->table, row, end + 1);
     }
-}
-
-static int module_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
-{
-    (void)fs;
-    module m = module_of(node);
-    for (uint64_t row = tm_max_u64(m.first, lister->at); row < m.end;) {
-        child c;
-        child_at(node, &m, (uint32_t)row, &c);
-        if (!tm_lister_add(lister, c.end - 1, c.file, &c.node))
-            break;
-        row = c.end;
-    }
-    return 0;
 }
 
 /* The child that ROW belongs to, if it goes by the name FILE. */
@@ -142,31 +129,90 @@ static bool find_cut(const tm_node *dir, const module *m, const char *file, cons
     return false;
 }
 
+/* The child of M that goes by the name FILE: 1, or 0 where there is none. */
+static int find_child(const tm_node *dir, const module *m, const char *file, tm_req *req,
+                      child *ret)
+{
+    char part[TM_FILE_NAME_MAX];
+    size_t len, file_len = strlen(file);
+    if (file_len > TM_FILE_NAME_MAX)
+        return 0;
+    tm_file_name_kind kind = tm_file_to_name(file, file_len, part, &len);
+    if (kind == TM_FILE_NAME_INVALID)
+        return 0;
+    TM_AUTO_FREE char *path = malloc(m->len + len + 1);
+    if (!path)
+        return tm_fail(req, ENOMEM, "out of memory");
+    memcpy(path, m->prefix, m->len);
+    memcpy(path + m->len, part, len);
+    return kind == TM_FILE_NAME_WHOLE ? find_whole(dir, m, file, path, m->len + len, ret)
+                                      : find_cut(dir, m, file, path, m->len + len, ret);
+}
+
+static const char stats_name[] = "stats.json"; /* unless a tensor goes by that */
+
 static int module_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req *req,
                          tm_node *ret)
 {
     (void)fs;
     module m = module_of(node);
-    char part[TM_FILE_NAME_MAX];
-    size_t len, file_len = strlen(name);
     child c;
-    if (file_len > TM_FILE_NAME_MAX)
+    int found = find_child(node, &m, name, req, &c);
+    TM_TRY(found);
+    if (found)
+        *ret = tm_node_child(node, c.node.kind, c.node.item, c.node.sub);
+    else if (strcmp(name, stats_name) == 0)
+        *ret = tm_node_child(node, TM_KIND_MODULE_STATS, node->item, node->sub);
+    else
         return -ENOENT;
-    tm_file_name_kind kind = tm_file_to_name(name, file_len, part, &len);
-    if (kind == TM_FILE_NAME_INVALID)
-        return -ENOENT;
-    TM_AUTO_FREE char *path = malloc(m.len + len + 1);
-    if (!path)
-        return tm_fail(req, ENOMEM, "out of memory");
-    memcpy(path, m.prefix, m.len);
-    memcpy(path + m.len, part, len);
-    bool found = kind == TM_FILE_NAME_WHOLE ? find_whole(node, &m, name, path, m.len + len, &c)
-                                            : find_cut(node, &m, name, path, m.len + len, &c);
-    if (!found)
-        return -ENOENT;
-    *ret = tm_node_child(node, c.node.kind, c.node.item, c.node.sub);
     return 0;
 }
+
+static int module_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
+{
+    (void)fs;
+    module m = module_of(node);
+    child c;
+    for (uint64_t row = tm_max_u64(m.first, lister->at); row < m.end;) {
+        child_at(node, &m, (uint32_t)row, &c);
+        if (!tm_lister_add(lister, c.end - 1, c.file, &c.node))
+            return 0;
+        row = c.end;
+    }
+    tm_node stats = tm_node_near(node, TM_KIND_MODULE_STATS, node->item, node->sub);
+    int taken = lister->at <= m.end ? find_child(node, &m, stats_name, lister->req, &c) : 1;
+    TM_TRY(taken);
+    if (!taken)
+        tm_lister_add(lister, m.end, stats_name, &stats);
+    return 0;
+}
+
+/* ---- Its statistics ---- */
+
+static tm_group_subject subject_of(const module *m)
+{
+    return (tm_group_subject){
+        .key = "module", .name = m->prefix, .name_len = m->len ? m->len - 1 : 0};
+}
+
+static int stats_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    (void)fs, (void)req;
+    module m = module_of(node);
+    tm_group_subject subject = subject_of(&m);
+    *ret = tm_group_json_size(&subject);
+    return 0;
+}
+
+static int stats_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
+{
+    module m = module_of(node);
+    tm_group_subject subject = subject_of(&m);
+    tm_group_rows rows = {NULL, m.first, m.end - m.first};
+    return tm_group_stats_open(fs, node, &rows, &subject, req, ret);
+}
+
+/* ---- Its tensors ---- */
 
 static int module_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
 {
@@ -179,4 +225,9 @@ const tm_kind_ops tm_module_kinds[] = {
     {.mode = S_IFDIR | 0555, .lookup = module_lookup, .list = module_list},
     {.mode = S_IFDIR | 0555, .lookup = module_lookup, .list = module_list},
     {.mode = S_IFLNK | 0777, .link = module_link},
+    {.mode = S_IFREG | 0444,
+     .lane = TM_LANE_ANALYSIS,
+     .fresh = true,
+     .size = stats_size,
+     .open = stats_open},
 };

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "formats/stats_text.h"
 #include "fs/fs.h"
+#include "fs/indexes.h"
 #include "fs/axis_text.h"
 #include "fs/intern.h"
 #include "fs/tensor_node.h"
@@ -61,7 +62,8 @@ typedef struct stats_blob {
     tm_node node; /* with references */
     size_t field; /* of stats/KEY */
     tm_lane lane;
-    tm_tile_source source; /* its tensor referenced */
+    tm_tile_source source;    /* its tensor referenced */
+    tm_tensor_stats *indexed; /* what an index knows, owned; NULL: it is computed */
 } stats_blob;
 
 static stats_blob *as_stats(tm_blob *blob)
@@ -87,8 +89,8 @@ static int copy_text(const stats_blob *self, const tm_tensor_stats *stats, uint6
 static int stats_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
 {
     stats_blob *self = as_stats(blob);
-    const tm_tensor_stats *stats = NULL;
-    if (self->source.tensor) {
+    const tm_tensor_stats *stats = self->indexed;
+    if (self->source.tensor && !stats) {
         tm_tile *tile;
         if (tm_tile_stats_get(&self->source, self->lane, &tile) < 0)
             return out_of_memory(tm_plan_req(plan));
@@ -115,6 +117,7 @@ static void stats_unhold(tm_blob *blob)
 static void stats_free(tm_blob *blob)
 {
     stats_blob *self = as_stats(blob);
+    tm_tensor_stats_free(self->indexed);
     tm_tensor_unref(self->source.tensor);
     tm_node_done(&self->node);
     free(self);
@@ -138,6 +141,29 @@ static int text_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
     return 0;
 }
 
+/* What an index knows of the tensor, malloc'ed; NULL where it has to be computed. */
+static int find_indexed(tm_fs *fs, const tm_node *node, tm_req *req, tm_tensor_stats **ret)
+{
+    TM_AUTO(tm_indexes_unrefp) tm_indexes *indexes = NULL;
+    tm_stats_record record;
+    tm_stats stats;
+    unsigned shift;
+    *ret = NULL;
+    if (node->sub != 0 || tm_tile_stats_known(tm_session_store(fs->session), node->mounted->serial,
+                                              node->item, &record))
+        return 0;
+    TM_TRY(tm_indexes_get(fs->session, node->mounted, req, &indexes));
+    tm_req part; /* an index that cannot be read is no reason to fail */
+    tm_req_init_part(&part, req);
+    part.may_block = true;
+    if (tm_indexes_stats(indexes, node->item, &part, &record, &shift, &stats) < 0)
+        return tm_req_check(req);
+    bool exact = node->kind != TM_KIND_HIST_TSV || tm_stats_rows_exact(stats.dtype, shift);
+    int rc = exact ? tm_tensor_stats_new(&stats, &record, ret) : 0;
+    tm_stats_done(&stats);
+    return rc < 0 ? out_of_memory(req) : 0;
+}
+
 static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
 {
     uint64_t size;
@@ -146,11 +172,17 @@ static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
         return tm_model_fail(node->mounted->model, node->item, req, EOPNOTSUPP,
                              "has values that are not counted");
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
-    if (tm_tensor_node_is_counted(node))
+    tm_tensor_stats *indexed = NULL;
+    if (tm_tensor_node_is_counted(node)) {
         TM_TRY(tm_tensor_node_values(node, req, &values));
+        TM_TRY(find_indexed(fs, node, req, &indexed));
+    }
     stats_blob *self = TM_NEW(stats_blob);
-    if (!self)
+    if (!self) {
+        tm_tensor_stats_free(indexed);
         return out_of_memory(req);
+    }
+    self->indexed = indexed;
     tm_blob_init(&self->blob, &stats_ops, size);
     self->node = tm_node_child(node, node->kind, node->item, node->sub);
     if (node->interned)

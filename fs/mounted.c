@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "formats/checkpoint.h"
+#include "fs/indexes.h"
 
 enum {
     COLLECTION_DEPTH = 3, /* how far down a folder is searched for weights */
@@ -261,6 +262,8 @@ static int take_over(tm_mounted *m, tm_mounted *was, tm_req *req)
     m->metadata_json_size = was->metadata_json_size;
     m->stats_tsv_size = was->stats_tsv_size;
     m->layers_tsv_size = was->layers_tsv_size;
+    m->shards = was->shards ? tm_shards_ref(was->shards) : NULL;
+    m->indexes = was->indexes ? tm_indexes_ref(was->indexes) : NULL;
     memcpy(m->fingerprint, was->fingerprint, sizeof(m->fingerprint));
     pthread_mutex_unlock(&was->lock);
     m->model = was->model ? tm_model_ref(was->model) : NULL;
@@ -333,6 +336,8 @@ tm_mounted *tm_mounted_unref(tm_mounted *m)
     free(m->numbered);
     free(m->number_of);
     tm_table_unref(m->tensors_tsv);
+    tm_indexes_unref(m->indexes);
+    tm_shards_unref(m->shards);
     tm_model_unref(m->model);
     tm_listing_done(&m->listing);
     free(m->name);

@@ -18,6 +18,8 @@
 #include "formats/table.h"
 
 typedef struct tm_mounted tm_mounted;
+typedef struct tm_shards tm_shards;
+typedef struct tm_indexes tm_indexes;
 
 /* A folder of a collection. */
 typedef struct tm_member {
@@ -57,6 +59,9 @@ struct tm_mounted {
     uint64_t model_json_size, metadata_json_size; /* 0: not known yet */
     uint64_t stats_tsv_size, layers_tsv_size;     /* the same */
     char fingerprint[65];                         /* "": not known yet */
+    tm_shards *shards;                            /* NULL: not made yet */
+    tm_indexes *indexes;                          /* the same */
+    uint64_t indexes_looked_ns;                   /* when they were looked after last */
 };
 
 typedef struct tm_mounted_params {

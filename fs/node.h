@@ -51,12 +51,17 @@ typedef enum tm_kind {
     TM_KIND_TENSORS_TSV,
     TM_KIND_STATS_TSV,
     TM_KIND_LAYERS_TSV,
+    TM_KIND_INDEX, /* index/ */
+    TM_KIND_INDEX_STATE,
+    TM_KIND_INDEX_DONE,
+    TM_KIND_INDEX_TOTAL,
     TM_KIND_TENSORS,
     TM_KIND_TIED_LINK, /* item: the row it stands for */
     /* dir_modules.c */
-    TM_KIND_MODULES,     /* tree/ */
-    TM_KIND_MODULE,      /* item: its first row, sub: components */
-    TM_KIND_MODULE_LINK, /* item: a row, sub: components above it */
+    TM_KIND_MODULES,      /* tree/ */
+    TM_KIND_MODULE,       /* item: its first row, sub: components */
+    TM_KIND_MODULE_LINK,  /* item: a row, sub: components above it */
+    TM_KIND_MODULE_STATS, /* like a module; of tree/ itself sub is 0 */
     /* dir_layers.c */
     TM_KIND_LAYERS,
     TM_KIND_LAYER,      /* item: a layer of the structure */
@@ -67,6 +72,7 @@ typedef enum tm_kind {
     TM_KIND_EXPERT_LINK,  /* item: a row */
     TM_KIND_LAYER_ALIAS,  /* item: a layer: its number without zeros before it */
     TM_KIND_EXPERT_ALIAS, /* item: an expert */
+    TM_KIND_LAYER_STATS,  /* item: a layer */
     /* dir_tensor.c: item: a row, sub: 0, or a fused expert plus one */
     TM_KIND_TENSOR,
     TM_KIND_NAME,

@@ -27,6 +27,7 @@ struct tm_session {
     tm_file_set *files;
     tm_log *log;
     tm_store *store;
+    char *index_folder;
 
     pthread_mutex_t lock; /* guards what follows; not held while a source is opened */
     tm_mounted **top;     /* sorted by name */
@@ -649,6 +650,8 @@ static int session_init(tm_session *s, const tm_session_params *params, tm_req *
     int rc = tm_log_new(params->log, &s->log);
     if (rc < 0)
         return tm_fail(req, -rc, "log %s: %s", params->log ? params->log : "", strerror(-rc));
+    if (params->index_folder && !(s->index_folder = strdup(params->index_folder)))
+        return tm_fail(req, ENOMEM, "out of memory");
     rc = tm_store_new(params->budget ? params->budget : default_budget(), &s->store);
     if (rc == 0)
         rc = tm_file_set_new(params->descriptors ? params->descriptors : descriptor_limit(),
@@ -709,6 +712,7 @@ void tm_session_free(tm_session *s)
     free(s->by_serial);
     tm_file_set_free(s->files);
     tm_log_free(s->log);
+    free(s->index_folder);
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->turn_ended);
     pthread_mutex_destroy(&s->lock);
@@ -733,6 +737,11 @@ tm_log *tm_session_log(tm_session *s)
 tm_store *tm_session_store(tm_session *s)
 {
     return s->store;
+}
+
+const char *tm_session_index_folder(const tm_session *s)
+{
+    return s->index_folder;
 }
 
 int tm_session_fingerprint(tm_session *s, tm_mounted *m, tm_req *req, char ret[65])

@@ -15,11 +15,12 @@
 typedef struct tm_session tm_session;
 
 typedef struct tm_session_params {
-    unsigned threads;     /* CPU workers; 0: the cores */
-    uint64_t budget;      /* bytes that the tile store may keep; 0: the default */
-    unsigned descriptors; /* source files kept open at most; 0: from the process's limit */
-    const char *log;      /* see tm_log_new() */
-    bool watch;           /* notice changed sources, about once a second */
+    unsigned threads;         /* CPU workers; 0: the cores */
+    uint64_t budget;          /* bytes that the tile store may keep; 0: the default */
+    unsigned descriptors;     /* source files kept open at most; 0: from the process's limit */
+    const char *log;          /* see tm_log_new() */
+    const char *index_folder; /* where indexes lie beside the usual places; NULL: none */
+    bool watch;               /* notice changed sources, about once a second */
 } tm_session_params;
 
 TM_MUST_CHECK int tm_session_new(const tm_session_params *params, tm_req *req, tm_session **ret);
@@ -31,7 +32,8 @@ void tm_session_free(tm_session *session);
 tm_sched *tm_session_sched(tm_session *session);
 tm_file_set *tm_session_files(tm_session *session);
 tm_log *tm_session_log(tm_session *session);
-tm_store *tm_session_store(tm_session *session); /* its groups are serial numbers */
+tm_store *tm_session_store(tm_session *session);                /* its groups are serial numbers */
+const char *tm_session_index_folder(const tm_session *session); /* NULL: none was named */
 
 /* Opens SOURCE under NAME (NULL: its last component). -EEXIST where the name is taken, with the
  * remedy in words. Names are file names: no '/', not '.' or '..', at most 255 bytes. */

@@ -18,7 +18,7 @@ typedef struct tm_cmd {
     int (*run)(const struct tm_cmd *cmd, int argc, char **argv); /* argv[0] is the name */
 } tm_cmd;
 
-extern const tm_cmd tm_cmd_mount, tm_cmd_umount, tm_cmd_ls, tm_cmd_cat, tm_cmd_info;
+extern const tm_cmd tm_cmd_mount, tm_cmd_umount, tm_cmd_ls, tm_cmd_cat, tm_cmd_info, tm_cmd_index;
 
 /* "tmorph: words" on stderr; returns TM_EXIT_FAILURE. */
 int tm_complain(const char *fmt, ...) TM_PRINTF(1, 2);
@@ -35,11 +35,22 @@ typedef struct tm_offline {
     tm_fs *fs;
 } tm_offline;
 
-TM_MUST_CHECK int tm_offline_open(tm_offline *ret, tm_req *req);
+TM_MUST_CHECK int tm_offline_open(const tm_session_params *params, tm_offline *ret, tm_req *req);
 void tm_offline_close(tm_offline *offline);
 
 /* SOURCE[::PATH]: adds SOURCE to the tree, once, and finds PATH in its model directory. */
 TM_MUST_CHECK int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req,
                                   tm_attr *ret);
+
+/* Adds SOURCE under the name that it has in a mount; where another source has that, with a number
+ * behind it. One that was added before is what it was. */
+TM_MUST_CHECK int tm_offline_add(tm_offline *offline, const char *source, tm_req *req,
+                                 char **ret_name);
+
+/* Calls FN with M if it is a checkpoint, or with those in it, opened one by one, if it is a
+ * collection; stops with what FN returns if not 0. */
+typedef int tm_checkpoint_fn(void *ctx, tm_mounted *m, tm_req *req);
+TM_MUST_CHECK int tm_offline_each(tm_offline *offline, tm_mounted *m, tm_checkpoint_fn *fn,
+                                  void *ctx, tm_req *req);
 
 #endif

@@ -59,7 +59,7 @@ static int run(const tm_cmd *cmd, int argc, char **argv)
     tm_offline offline;
     tm_req req;
     tm_req_init(&req, TM_LANE_SELECTION);
-    if (tm_offline_open(&offline, &req) < 0)
+    if (tm_offline_open(&(tm_session_params){0}, &offline, &req) < 0)
         return tm_complain("%s", tm_req_words(&req));
     int exit_code = TM_EXIT_GOOD;
     for (int i = 1; i < argc; i++) {

@@ -3,10 +3,10 @@
 #include "fs/path.h"
 #include "tools/cmd.h"
 
-int tm_offline_open(tm_offline *ret, tm_req *req)
+int tm_offline_open(const tm_session_params *params, tm_offline *ret, tm_req *req)
 {
     tm_offline offline = {0};
-    TM_TRY(tm_session_new(&(tm_session_params){0}, req, &offline.session));
+    TM_TRY(tm_session_new(params, req, &offline.session));
     if (tm_fs_new(offline.session, TM_RAW_PREAD, &offline.fs) < 0) {
         tm_session_free(offline.session);
         return tm_fail(req, ENOMEM, "out of memory");
@@ -21,9 +21,7 @@ void tm_offline_close(tm_offline *offline)
     tm_session_free(offline->session);
 }
 
-/* Under the name that it has in a mount; where another source has that, with a number behind it. A
- * source that was added before is what it was. */
-static int add_source(tm_offline *offline, const char *source, tm_req *req, char **ret_name)
+int tm_offline_add(tm_offline *offline, const char *source, tm_req *req, char **ret_name)
 {
     TM_AUTO_FREE char *base = tm_source_name(source);
     TM_AUTO_FREE char *name = base ? strdup(base) : NULL;
@@ -53,11 +51,26 @@ int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req, tm_a
     TM_AUTO_FREE char *name = NULL;
     if (!source)
         return tm_fail(req, ENOMEM, "out of memory");
-    TM_TRY(add_source(offline, source, req, &name));
+    TM_TRY(tm_offline_add(offline, source, req, &name));
     TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_find(offline->session, name);
     if (m->words)
         return tm_fail(req, ENOENT, "%s", m->words);
     if (asprintf(&path, "models/%s/%s", name, colons ? colons + 2 : "") < 0)
         return tm_fail(req, ENOMEM, "out of memory");
     return tm_path_find(&offline->fs->tree, path, req, ret);
+}
+
+int tm_offline_each(tm_offline *offline, tm_mounted *m, tm_checkpoint_fn *fn, void *ctx,
+                    tm_req *req)
+{
+    if (m->words)
+        return tm_fail(req, ENOENT, "%s", m->words);
+    for (uint32_t i = 0; i < m->member_count; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
+        if (!m->members[i].shown)
+            continue;
+        TM_TRY(tm_session_member(offline->session, m, m->members[i].name, req, &member));
+        TM_TRY(tm_offline_each(offline, member, fn, ctx, req));
+    }
+    return m->model ? fn(ctx, m, req) : 0;
 }

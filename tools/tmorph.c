@@ -10,7 +10,7 @@
 #include "tools/cmd.h"
 
 static const tm_cmd *const commands[] = {
-    &tm_cmd_mount, &tm_cmd_umount, &tm_cmd_ls, &tm_cmd_cat, &tm_cmd_info,
+    &tm_cmd_mount, &tm_cmd_umount, &tm_cmd_ls, &tm_cmd_cat, &tm_cmd_info, &tm_cmd_index,
 };
 
 int tm_complain(const char *fmt, ...)

@@ -111,12 +111,19 @@ _tmorph_sources() {
     fi
 }
 
+_tmorph_index() {
+    case ${words[${#words[@]} - 2]} in
+    --out) _tmorph_files -d ;;
+    *) _tmorph_sources '--jobs --out --part --help' ;;
+    esac
+}
+
 _tmorph() {
     local words=() cur
     _tmorph_words
     COMPREPLY=()
     if [[ ${#words[@]} -le 2 ]]; then
-        _tmorph_reply 'mount umount ls cat info --help --version'
+        _tmorph_reply 'mount umount ls cat info index --help --version'
         return 0
     fi
     case ${words[1]} in
@@ -125,6 +132,7 @@ _tmorph() {
     ls) _tmorph_sources '-l --help' paths ;;
     cat) _tmorph_sources --help paths ;;
     info) _tmorph_sources '--json --help' ;;
+    index) _tmorph_index ;;
     esac
     _tmorph_trim
 }

@@ -41,6 +41,7 @@ usage: tmorph COMMAND [ARGUMENT ...]
   ls      list what a mount would show of SOURCE
   cat     write what a mount would show at PATH of SOURCE
   info    say what SOURCE is: parameters, dtypes, layers, and what is wrong with it
+  index   compute the statistics of SOURCE ahead, one index file a weight file
 
 'tmorph COMMAND --help' tells more; so does the manual page tmorph(1).
 exit status: 0 good, 1 findings, 2 usage or failure"
@@ -119,6 +120,7 @@ metadata.json
 tensors.tsv
 stats.tsv
 layers.tsv
+index
 tensors
 tree
 layers
@@ -145,7 +147,8 @@ expect 0 '-r--r--r--              6 2020-02-02 02:02 name
 -r--r--r--            225 2020-02-02 02:02 cols.tsv
 dr-xr-xr-x              0 2020-02-02 02:02 lod' '' "$tmorph" ls -l tiny::tensors/steps
 expect 0 'lrwxrwxrwx             47 2020-02-02 02:02 model.layers.0.mlp.up_proj.weight -> '\
-'../../tensors/model.layers.0.mlp.up_proj.weight' '' "$tmorph" ls -l tiny::layers/0
+'../../tensors/model.layers.0.mlp.up_proj.weight
+-r--r--r--            835 2020-02-02 02:02 stats.json' '' "$tmorph" ls -l tiny::layers/0
 expect 0 'step-1
 step-2' '' "$tmorph" ls two
 expect 0 'two/step-1::tensors:

@@ -30,7 +30,7 @@ offers() {
     expect 0 "$(printf '%s\n' "$@")" '' complete_line "$line"
 }
 
-offers "$tmorph " mount umount ls cat info --help --version
+offers "$tmorph " mount umount ls cat info index --help --version
 offers "$tmorph m" mount
 offers "$tmorph --v" --version
 offers "$tmorph mount -" -f -o --help
@@ -46,7 +46,8 @@ offers "$tmorph ls -" -l --help
 offers "$tmorph ls models/" models/tiny
 offers "$tmorph ls with\\ b" 'with blank'
 offers "$tmorph ls models/tiny::t" tensors.tsv tensors/ tree/
-offers "$tmorph ls models/tiny::layers/000/" layers/000/model.layers.0.mlp.up_proj.weight/
+offers "$tmorph ls models/tiny::layers/000/" layers/000/model.layers.0.mlp.up_proj.weight/ \
+    layers/000/stats.json
 offers "$tmorph cat models/tiny::tensors/model.n" tensors/model.norm.weight/
 offers "$tmorph cat models/tiny::tensors/model.norm.weight/r" \
     tensors/model.norm.weight/raw tensors/model.norm.weight/rows/ \
@@ -55,6 +56,9 @@ offers "$tmorph cat nothing::t"
 offers "$tmorph cat -" --help
 offers "$tmorph info --" --json --help
 offers "$tmorph info models/tiny/m" models/tiny/model.safetensors
+offers "$tmorph index --" --jobs --out --part --help
+offers "$tmorph index --out poi" points
+offers "$tmorph index mod" models
 offers "$tmorph umount poi" points
 offers "$tmorph umount -" --help
 offers "$tmorph unknown "

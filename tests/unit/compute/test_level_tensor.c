@@ -89,7 +89,7 @@ static int gather(void *ctx, uint64_t i, const tm_lod_cell *cells)
     return 0;
 }
 
-static void gathered(void *ctx, int rc, const char *words, const tm_scan_total *total)
+static void gathered(void *ctx, int rc, const char *words, tm_scan_total *total)
 {
     gathering *g = ctx;
     (void)words, (void)total;

@@ -42,7 +42,7 @@ static int take_cells(void *ctx, uint64_t i, const tm_lod_cell *cells)
     return fails ? -ENOSPC : 0;
 }
 
-static void take_total(void *ctx, int rc, const char *words, const tm_scan_total *total)
+static void take_total(void *ctx, int rc, const char *words, tm_scan_total *total)
 {
     outcome *o = ctx;
     o->rc = rc;

@@ -11,7 +11,12 @@
 
 static tm_index_place place_of(const char *folder, const char *shard)
 {
-    return (tm_index_place){folder, shard, ".tmidx", index_fingerprint, false};
+    const char *slash = strrchr(shard, '/');
+    return (tm_index_place){.folder = folder,
+                            .name = slash ? slash + 1 : shard,
+                            .shard = shard,
+                            .suffix = ".tmidx",
+                            .fingerprint = index_fingerprint};
 }
 
 static void each_place_has_its_path(void **state)

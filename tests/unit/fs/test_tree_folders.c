@@ -25,7 +25,7 @@ static void a_model_has_these_entries(void **state)
     (void)state;
     expect_names("", "README\nload\nmodels\n.tmorph\n");
     expect_names("models/llama", "files\nstate\nerror\nmodel.json\nmetadata.json\ntensors.tsv\n"
-                                 "stats.tsv\nlayers.tsv\n"
+                                 "stats.tsv\nlayers.tsv\nindex\n"
                                  "tensors\ntree\nlayers\nexperts\n");
     expect_link("models/llama", "files", "../../load/llama");
     assert_int_equal(find("models/llama/files").ino, find("load/llama").ino);
@@ -94,7 +94,7 @@ static void layers_are_padded_and_resolve_unpadded_too(void **state)
                  "000\n001\n002\n003\n004\n005\n006\n007\n008\n009\n010\n011\n");
     expect_names("models/llama/layers/003", "model.layers.3.input_layernorm.weight\n"
                                             "model.layers.3.mlp.up_proj.weight\n"
-                                            "model.layers.3.self_attn.q_proj.weight\n");
+                                            "model.layers.3.self_attn.q_proj.weight\nstats.json\n");
     expect_link("models/llama/layers/003", "model.layers.3.mlp.up_proj.weight",
                 "../../tensors/model.layers.3.mlp.up_proj.weight");
     expect_link("models/llama/layers", "3", "003");
@@ -120,8 +120,10 @@ static void layers_of_any_number_are_found(void **state)
                                          "1234567890\n2147483646\n");
     expect_link("models/sparse/layers", "7", "0000000007");
     expect_link("models/sparse/layers", "999999999", "0999999999");
-    expect_names("models/sparse/layers/2147483646", "model.layers.2147483646.mlp.up_proj.weight\n");
-    expect_names("models/sparse/layers/1234567890", "model.layers.1234567890.mlp.up_proj.weight\n");
+    expect_names("models/sparse/layers/2147483646",
+                 "model.layers.2147483646.mlp.up_proj.weight\nstats.json\n");
+    expect_names("models/sparse/layers/1234567890",
+                 "model.layers.1234567890.mlp.up_proj.weight\nstats.json\n");
     expect_error("models/sparse/layers/2147483647", -ENOENT);
     expect_error("models/sparse/layers/9999999999", -ENOENT);
 }
@@ -209,10 +211,11 @@ static void where_one_number_names_two_layers_names_are_whole(void **state)
 {
     (void)state;
     expect_names("models/stacks/layers", "000\n001\n");
-    expect_names("models/stacks/layers/001", "model.decoder.layers.1.layer_norm.weight\n"
-                                             "model.encoder.layers.1.layer_norm.weight\n"
-                                             "model.decoder.layers.1.mlp.experts.0.w1.weight\n"
-                                             "model.encoder.layers.1.mlp.experts.0.w1.weight\n");
+    expect_names("models/stacks/layers/001",
+                 "model.decoder.layers.1.layer_norm.weight\n"
+                 "model.encoder.layers.1.layer_norm.weight\n"
+                 "model.decoder.layers.1.mlp.experts.0.w1.weight\n"
+                 "model.encoder.layers.1.mlp.experts.0.w1.weight\nstats.json\n");
     expect_names("models/stacks/experts/001/000",
                  "model.decoder.layers.1.mlp.experts.0.w1.weight\n"
                  "model.encoder.layers.1.mlp.experts.0.w1.weight\n");

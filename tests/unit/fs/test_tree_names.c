@@ -329,7 +329,8 @@ static void expect_module(uint64_t ino, const odd_name *prefix)
         memcpy(below.text, n->text, below.len);
         expect_module(child.ino, &below);
     }
-    assert_int_equal(count, l.count);
+    assert_int_equal(count + 1, l.count);
+    assert_string_equal(l.entries[count].name, "stats.json");
     list_done(&l);
 }
 
@@ -343,8 +344,9 @@ static void folders_of_modules_are_names_split_by_hand(void **state)
 static void a_leaf_that_is_also_a_prefix_is_not_split(void **state)
 {
     (void)state;
-    expect_names("models/odd/tree/q",
-                 "weight\nweight.absmax\nweight.absmax.deep\nweight.quant_map\nweightier\n");
+    expect_names(
+        "models/odd/tree/q",
+        "weight\nweight.absmax\nweight.absmax.deep\nweight.quant_map\nweightier\nstats.json\n");
     expect_link("models/odd/tree/q", "weight.absmax", "../../tensors/q.weight.absmax");
     expect_link("models/odd/tree/q/weight.absmax.deep", "er",
                 "../../../tensors/q.weight.absmax.deep.er");
@@ -381,7 +383,7 @@ static void layers_show_odd_names_by_the_same_file_names(void **state)
     expect_names("models/odd/layers/003",
                  "model.layers.3.\nmodel.layers.3.odd%2Fname\n"
                  "model.layers.3.\xf0\x9f\x98\x80\nmodel.layers.3.mlp.experts.1.\n"
-                 "model.layers.3.mlp.experts.1.a%2Fb\n");
+                 "model.layers.3.mlp.experts.1.a%2Fb\nstats.json\n");
     expect_link("models/odd/layers/003", "model.layers.3.odd%2Fname",
                 "../../tensors/model.layers.3.odd%2Fname");
     expect_names("models/odd/experts/003/001", "%\na%2Fb\n");

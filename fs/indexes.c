@@ -1,0 +1,439 @@
+#include "fs/indexes.h"
+
+#include <sys/stat.h>
+
+#include "core/blob_file.h"
+#include "core/read.h"
+
+enum {
+    BATCH = 64, /* records that a cursor reads at once */
+};
+#define LOOK_PERIOD_NS UINT64_C(1000000000)
+
+/* An index file that was looked at. */
+typedef struct found {
+    atomic_uint refs;
+    tm_sched *sched;
+    char *path;
+    tm_file_identity identity;
+    tm_blob *blob;
+    tm_index *index; /* NULL: it does not fit */
+} found;
+
+struct tm_indexes {
+    atomic_uint refs;
+    tm_session *session;
+    tm_shards *shards;
+    found *(*found)[TM_INDEX_PLACES]; /* of each shard; NULL: none there */
+};
+
+static int out_of_memory(tm_req *req)
+{
+    return tm_fail(req, ENOMEM, "out of memory");
+}
+
+/* ---- One file ---- */
+
+static void found_unref(found *f)
+{
+    if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    tm_index_close(f->index);
+    tm_blob_unref(f->blob);
+    free(f->path);
+    free(f);
+}
+
+static void found_unrefp(found **f)
+{
+    found_unref(*f);
+}
+
+static found *found_ref(found *f)
+{
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    return f;
+}
+
+static int read_found(void *ctx, uint64_t off, void *dst, size_t len, tm_req *req)
+{
+    const found *f = ctx;
+    return tm_read_wait(f->sched, f->blob, off, len, dst, req);
+}
+
+/* Takes PATH. */
+static int found_new(tm_session *session, char *path_take, tm_req *req, found **ret)
+{
+    TM_AUTO_FREE char *path = path_take;
+    TM_AUTO(found_unrefp) found *f = TM_NEW(found);
+    tm_file *file;
+    if (!f)
+        return out_of_memory(req);
+    atomic_init(&f->refs, 1);
+    f->sched = tm_session_sched(session);
+    TM_TRY(tm_file_new(tm_session_files(session), path, req, &file));
+    f->path = TM_STEAL(path);
+    f->identity = *tm_file_identity_of(file);
+    int rc = tm_blob_file_new(f->sched, file, &f->blob);
+    tm_file_unref(file);
+    if (rc < 0)
+        return out_of_memory(req);
+    *ret = TM_STEAL(f);
+    return 0;
+}
+
+static bool is_of_the_asker(int rc)
+{
+    return rc == -ENOMEM || rc == -EINTR || rc == -ETIMEDOUT;
+}
+
+/* Opens it. What does not fit is remembered as such, and said once. */
+static int open_index(tm_session *session, found *f, const uint8_t *fingerprint, tm_req *req)
+{
+    tm_req part;
+    tm_req_init_part(&part, req);
+    part.may_block = true;
+    tm_byte_source source = {.name = f->path, .size = f->blob->size, .ctx = f, .read = read_found};
+    int rc = tm_index_open(&source, fingerprint, &part, &f->index);
+    if (is_of_the_asker(rc))
+        return tm_fail(req, -rc, "%s", tm_req_words(&part));
+    if (rc < 0)
+        tm_log_add(tm_session_log(session), TM_LOG_WARNING, "%s; it is not used",
+                   tm_req_words(&part));
+    return 0;
+}
+
+/* ---- Looking after all of them ---- */
+
+/* The path of a place, malloc'ed; NULL where there is no such place. */
+static char *path_of(const tm_index_place *place, tm_index_where where)
+{
+    char *path;
+    return tm_index_path(place, where, &path) == 0 ? path : NULL;
+}
+
+static bool is_same_file(const found *f, const struct stat *st)
+{
+    tm_file_identity now = tm_file_identity_from(st);
+    return f && tm_file_identity_equal(&f->identity, &now);
+}
+
+/* What lies at PLACE, of shard I, or what was found there BEFORE (may be NULL). */
+static int look(tm_indexes *self, uint32_t i, tm_index_where where, found *before, tm_req *req)
+{
+    uint8_t fingerprint[TM_FINGERPRINT_BYTES] = {0};
+    const char *folder = tm_session_index_folder(self->session);
+    tm_index_place place = tm_shards_place(self->shards, i, folder, fingerprint);
+    struct stat st;
+    if (where == TM_INDEX_IN_CACHE && tm_index_cache_exists())
+        TM_TRY(tm_shards_fingerprint(self->shards, i, req, fingerprint));
+    char *path = path_of(&place, where);
+    if (!path || stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
+        free(path);
+        return 0;
+    }
+    if (is_same_file(before, &st)) {
+        self->found[i][where] = found_ref(before);
+        free(path);
+        return 0;
+    }
+    tm_req part;
+    tm_req_init_part(&part, req);
+    found *f = NULL;
+    int rc = found_new(self->session, path, &part, &f);
+    if (rc < 0)
+        return is_of_the_asker(rc) ? tm_fail(req, -rc, "%s", tm_req_words(&part)) : 0;
+    self->found[i][where] = f;
+    TM_TRY(tm_shards_fingerprint(self->shards, i, req, fingerprint));
+    return open_index(self->session, f, fingerprint, req);
+}
+
+static int look_at_all(tm_indexes *self, const tm_indexes *before, tm_req *req)
+{
+    for (uint32_t i = 0; i < self->shards->count; i++) {
+        if (self->shards->shards[i].count == 0)
+            continue;
+        TM_TRY(tm_req_check(req));
+        for (int where = 0; where < TM_INDEX_PLACES; where++)
+            TM_TRY(
+                look(self, i, (tm_index_where)where, before ? before->found[i][where] : NULL, req));
+    }
+    return 0;
+}
+
+static int indexes_new(tm_session *session, tm_mounted *m, const tm_indexes *before, tm_req *req,
+                       tm_indexes **ret)
+{
+    TM_AUTO(tm_indexes_unrefp) tm_indexes *self = TM_NEW(tm_indexes);
+    if (!self)
+        return out_of_memory(req);
+    atomic_init(&self->refs, 1);
+    self->session = session;
+    TM_TRY(tm_shards_of(tm_session_sched(session), m, req, &self->shards));
+    self->found = tm_new_array(self->shards->count, sizeof(*self->found));
+    if (!self->found)
+        return out_of_memory(req);
+    TM_TRY(look_at_all(self, before && before->shards == self->shards ? before : NULL, req));
+    *ret = TM_STEAL(self);
+    return 0;
+}
+
+tm_indexes *tm_indexes_ref(tm_indexes *self)
+{
+    atomic_fetch_add_explicit(&self->refs, 1, memory_order_relaxed);
+    return self;
+}
+
+tm_indexes *tm_indexes_unref(tm_indexes *self)
+{
+    if (!self || atomic_fetch_sub_explicit(&self->refs, 1, memory_order_acq_rel) != 1)
+        return NULL;
+    for (uint32_t i = 0; self->found && i < self->shards->count; i++)
+        for (int where = 0; where < TM_INDEX_PLACES; where++)
+            found_unref(self->found[i][where]);
+    free(self->found);
+    tm_shards_unref(self->shards);
+    free(self);
+    return NULL;
+}
+
+void tm_indexes_unrefp(tm_indexes **self)
+{
+    tm_indexes_unref(*self);
+}
+
+/* Those that are kept with M, referenced (NULL: none); RET_CURRENT: they need not be looked after.
+ */
+static tm_indexes *kept_indexes(tm_mounted *m, bool *ret_current)
+{
+    pthread_mutex_lock(&m->lock);
+    tm_indexes *kept = m->indexes ? tm_indexes_ref(m->indexes) : NULL;
+    *ret_current =
+        kept && m->indexes_looked_ns && tm_now_ns() - m->indexes_looked_ns < LOOK_PERIOD_NS;
+    pthread_mutex_unlock(&m->lock);
+    return kept;
+}
+
+int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes **ret)
+{
+    bool current;
+    TM_AUTO(tm_indexes_unrefp) tm_indexes *kept = kept_indexes(m, &current);
+    if (current) {
+        *ret = TM_STEAL(kept);
+        return 0;
+    }
+    if (!req->may_block)
+        return -EINPROGRESS;
+    tm_indexes *fresh = NULL;
+    uint64_t now = tm_now_ns();
+    TM_TRY(indexes_new(session, m, kept, req, &fresh));
+    pthread_mutex_lock(&m->lock);
+    tm_indexes *was = m->indexes;
+    m->indexes = tm_indexes_ref(fresh);
+    m->indexes_looked_ns = now;
+    pthread_mutex_unlock(&m->lock);
+    tm_indexes_unref(was);
+    *ret = fresh;
+    return 0;
+}
+
+/* ---- What they know ---- */
+
+/* The index of a shard; NULL where none fits. */
+static tm_index *index_of(const tm_indexes *self, uint32_t i)
+{
+    for (int where = 0; where < TM_INDEX_PLACES; where++)
+        if (self->found[i][where] && self->found[i][where]->index)
+            return self->found[i][where]->index;
+    return NULL;
+}
+
+static bool has_one_that_does_not_fit(const tm_indexes *self, uint32_t i)
+{
+    bool any = false;
+    for (int where = 0; where < TM_INDEX_PLACES; where++)
+        any |= self->found[i][where] != NULL;
+    return any && !index_of(self, i);
+}
+
+tm_index_report tm_indexes_report(const tm_indexes *self)
+{
+    tm_index_report report = {TM_INDEX_NONE, 0, 0};
+    bool stale = false;
+    for (uint32_t i = 0; i < self->shards->count; i++) {
+        const tm_shard *shard = &self->shards->shards[i];
+        const tm_index *index = index_of(self, i);
+        report.total += shard->bytes;
+        /* One of fewer tensors was made when some could not be read. */
+        if (index && tm_index_count(index) >= shard->count)
+            report.done += shard->bytes;
+        stale |= has_one_that_does_not_fit(self, i);
+    }
+    report.state = report.done == report.total ? TM_INDEX_FRESH
+                   : stale                     ? TM_INDEX_STALE
+                   : report.done > 0           ? TM_INDEX_PARTIAL
+                                               : TM_INDEX_NONE;
+    return report;
+}
+
+/* Whether what an index says is of tensor ROW as it is now. */
+static bool fits(tm_indexes *self, uint32_t row, const tm_index_tensor *tensor, tm_req *req)
+{
+    const tm_model *model = self->shards->model;
+    const tm_tensor_row *r = &model->table.rows[row];
+    uint64_t context;
+    return tensor->name_len == r->name_len &&
+           memcmp(tensor->name, tm_row_name(&model->table, r), r->name_len) == 0 &&
+           tensor->dtype == tm_model_values_dtype(model, row) &&
+           tensor->scaled == (tm_model_part(model, row) != NULL) &&
+           tensor->stored_bytes == r->bytes &&
+           tensor->record.summary.n == tm_row_elems(&model->table, r) &&
+           tm_shards_context(self->shards, row, req, &context) == 0 && tensor->context == context;
+}
+
+/* The index that has tensor ROW, and its record there. -ENOENT where none has; else with words. */
+static int find(tm_indexes *self, uint32_t row, tm_req *req, tm_index **ret_index,
+                tm_index_tensor *ret)
+{
+    const tm_tensor_table *table = &self->shards->model->table;
+    const tm_tensor_row *r = &table->rows[row];
+    uint32_t number = self->shards->number_of[row];
+    tm_index *index = number == TM_SHARD_NONE ? NULL : index_of(self, r->file);
+    if (!index)
+        return -ENOENT;
+    TM_TRY(tm_index_find_near(index, number, tm_row_name(table, r), r->name_len, req, ret));
+    *ret_index = index;
+    return fits(self, row, ret, req) ? 0 : -ENOENT;
+}
+
+bool tm_indexes_record(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *ret)
+{
+    tm_index *index;
+    tm_index_tensor tensor;
+    if (find(self, row, req, &index, &tensor) < 0)
+        return false;
+    *ret = tensor.record;
+    return true;
+}
+
+int tm_indexes_stats(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *record,
+                     unsigned *shift, tm_stats *ret)
+{
+    tm_index *index;
+    tm_index_tensor tensor;
+    TM_TRY(find(self, row, req, &index, &tensor));
+    TM_TRY(tm_index_stats(index, &tensor, req, ret));
+    *record = tensor.record;
+    *shift = tensor.hist_shift;
+    return 0;
+}
+
+int tm_indexes_sums(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *record,
+                    tm_sums *ret)
+{
+    tm_index *index;
+    tm_index_tensor tensor;
+    TM_TRY(find(self, row, req, &index, &tensor));
+    TM_TRY(tm_index_sums(index, &tensor, req, ret));
+    *record = tensor.record;
+    return 0;
+}
+
+static bool knows_all(tm_indexes *self, uint32_t i, tm_req *req)
+{
+    const tm_shard *shard = &self->shards->shards[i];
+    TM_AUTO(tm_index_cursor_freep) tm_index_cursor *cursor = NULL;
+    tm_stats_record record;
+    if (tm_index_cursor_new(self, &cursor) < 0)
+        return false;
+    for (uint32_t at = 0; at < shard->count; at++)
+        if (!tm_index_cursor_record(cursor, shard->rows[at], req, &record))
+            return false;
+    return true;
+}
+
+bool tm_indexes_has_all(tm_indexes *self, uint32_t i, tm_req *req)
+{
+    const char *folder = tm_session_index_folder(self->session);
+    const found *in_folder = self->found[i][TM_INDEX_IN_FOLDER];
+    const tm_index *index = folder ? (in_folder ? in_folder->index : NULL) : index_of(self, i);
+    tm_req part;
+    tm_req_init_part(&part, req);
+    part.may_block = true;
+    return index && tm_index_check(index, &part) == 0 && knows_all(self, i, &part);
+}
+
+void tm_indexes_forget(tm_mounted *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->indexes_looked_ns = 0;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- Many of them ---- */
+
+struct tm_index_cursor {
+    tm_indexes *indexes;
+    uint32_t shard, first, count; /* which records are here */
+    struct {
+        bool fits;
+        tm_stats_record record;
+    } items[BATCH];
+    tm_req *req; /* while a batch is read */
+};
+
+int tm_index_cursor_new(tm_indexes *indexes, tm_index_cursor **ret)
+{
+    *ret = TM_NEW(tm_index_cursor);
+    if (!*ret)
+        return -ENOMEM;
+    (*ret)->indexes = tm_indexes_ref(indexes);
+    return 0;
+}
+
+void tm_index_cursor_free(tm_index_cursor *cursor)
+{
+    if (cursor)
+        tm_indexes_unref(cursor->indexes);
+    free(cursor);
+}
+
+void tm_index_cursor_freep(tm_index_cursor **cursor)
+{
+    tm_index_cursor_free(*cursor);
+}
+
+static int take_item(void *ctx, uint32_t number, const tm_index_tensor *tensor)
+{
+    tm_index_cursor *c = ctx;
+    const tm_shard *shard = &c->indexes->shards->shards[c->shard];
+    uint32_t i = number - c->first;
+    c->items[i].fits =
+        number < shard->count && fits(c->indexes, shard->rows[number], tensor, c->req);
+    c->items[i].record = tensor->record;
+    c->count = i + 1;
+    return 0;
+}
+
+bool tm_index_cursor_record(tm_index_cursor *c, uint32_t row, tm_req *req, tm_stats_record *ret)
+{
+    const tm_shards *shards = c->indexes->shards;
+    uint32_t shard = shards->model->table.rows[row].file, number = shards->number_of[row];
+    tm_index *index = number == TM_SHARD_NONE ? NULL : index_of(c->indexes, shard);
+    if (!index)
+        return false;
+    if (shard != c->shard || number < c->first || number - c->first >= c->count) {
+        c->shard = shard;
+        c->first = number;
+        c->count = 0;
+        c->req = req;
+        if (tm_index_each(index, (tm_index_range){number, BATCH}, take_item, c, req) < 0)
+            c->count = 0;
+    }
+    if (number - c->first < c->count && c->items[number - c->first].fits) {
+        *ret = c->items[number - c->first].record;
+        return true;
+    }
+    /* Not where it was expected: the index has other tensors too, or not all. */
+    return tm_indexes_record(c->indexes, row, req, ret);
+}

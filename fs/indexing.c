@@ -1,0 +1,384 @@
+#include "fs/indexing.h"
+
+#include <inttypes.h>
+
+#include "compute/tensor_scan.h"
+#include "core/order.h"
+#include "formats/index_writer.h"
+#include "fs/indexes.h"
+
+enum {
+    TICK_MS = 100, /* how often progress is told and a cancel noticed */
+};
+
+typedef struct indexing indexing;
+
+/* A tensor under way. */
+typedef struct item {
+    indexing *run;
+    uint32_t row;
+    uint64_t context;
+    unsigned slots; /* blocks of it that are scanned at once */
+    uint64_t blocks;
+    tm_tensor *tensor; /* held open */
+    tm_tensor_scan *scan;
+    struct item *next; /* of those that have finished */
+    /* Once finished: */
+    int rc;
+    char words[TM_WORDS_MAX];
+    tm_stats stats;
+    tm_stats_record record;
+} item;
+
+struct indexing {
+    const tm_indexing_params *params;
+    tm_req *req;
+    tm_shards *shards;
+    tm_indexing_report *report;
+    tm_index_writer *writer;
+    uint64_t done;        /* bytes of tensors that need nothing any more */
+    item **under_way;     /* [room] */
+    unsigned count;       /* of those */
+    unsigned slots, room; /* blocks that they scan at once, and that there may be */
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t some_finished;
+    item *finished; /* list */
+};
+
+static int out_of_memory(tm_req *req)
+{
+    return tm_fail(req, ENOMEM, "out of memory");
+}
+
+static const tm_tensor_row *row_of(const indexing *run, uint32_t row)
+{
+    return &run->shards->model->table.rows[row];
+}
+
+/* ---- One tensor ---- */
+
+static void item_free(item *it)
+{
+    tm_tensor_scan_unref(it->scan);
+    tm_tensor_unhold(it->tensor);
+    tm_tensor_unref(it->tensor);
+    tm_stats_done(&it->stats);
+    free(it);
+}
+
+/* From any thread; what takes time is done here, several at once. */
+static void scan_done(void *ctx, int rc, const char *words, tm_scan_total *total)
+{
+    item *it = ctx;
+    indexing *run = it->run;
+    it->rc = rc;
+    strncpy(it->words, words, sizeof(it->words) - 1);
+    if (rc == 0) {
+        it->stats = total->stats;
+        total->stats = (tm_stats){.bins = 0};
+        tm_stats_summarize(&it->stats, &it->record.summary);
+        it->record.zero_rows = total->zero_rows;
+        it->record.zero_cols = total->zero_cols;
+    }
+    pthread_mutex_lock(&run->lock);
+    it->next = run->finished;
+    run->finished = it;
+    pthread_cond_signal(&run->some_finished);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static int scan_new(indexing *run, item *it, tm_tensor_scan **ret)
+{
+    tm_tensor_scan_params params = {
+        .sched = tm_session_sched(run->params->session),
+        .tensor = it->tensor,
+        .lane = run->params->lane,
+        .count = it->blocks,
+        .parallel = it->slots,
+        .done = scan_done,
+        .ctx = it,
+    };
+    return tm_tensor_scan_new(&params, ret) < 0 ? out_of_memory(run->req) : 0;
+}
+
+static int start(indexing *run, uint32_t row, uint64_t context)
+{
+    item *it = TM_NEW(item);
+    if (!it)
+        return out_of_memory(run->req);
+    *it = (item){.run = run, .row = row, .context = context};
+    int rc = tm_model_values(run->shards->model, row, run->req, &it->tensor);
+    if (rc == 0 && (rc = tm_tensor_hold(it->tensor, run->req)) < 0)
+        it->tensor = tm_tensor_unref(it->tensor);
+    if (rc < 0) {
+        free(it);
+        return rc;
+    }
+    const tm_tensor *t = it->tensor;
+    it->blocks = tm_blocks_of(t->dims, t->rank, tm_dtype_get(t->dtype)->bits).count;
+    it->slots = (unsigned)tm_min_u64(tm_max_u64(it->blocks, 1), run->room - run->slots);
+    rc = scan_new(run, it, &it->scan);
+    if (rc < 0) {
+        item_free(it);
+        return rc;
+    }
+    run->under_way[run->count++] = it;
+    run->slots += it->slots;
+    tm_tensor_scan_start(it->scan);
+    return 0;
+}
+
+static int add(indexing *run, const item *it)
+{
+    const tm_model *model = run->shards->model;
+    const tm_tensor_row *row = row_of(run, it->row);
+    tm_index_item done = {
+        .name = tm_row_name(&model->table, row),
+        .name_len = row->name_len,
+        .scaled = tm_model_part(model, it->row) != NULL,
+        .stored_bytes = row->bytes,
+        .context = it->context,
+        .stats = &it->stats,
+        .record = &it->record,
+    };
+    return tm_index_writer_add(run->writer, &done, run->req);
+}
+
+static int fail(indexing *run, const item *it)
+{
+    char name[TM_NAME_SHOWN];
+    const tm_model *model = run->shards->model;
+    return tm_fail(run->req, -it->rc, "%s: tensor '%s': %s",
+                   run->shards->shards[row_of(run, it->row)->file].path,
+                   tm_model_show_name(model, it->row, name), it->words);
+}
+
+/* A finished one goes to the index. */
+static int collect(indexing *run, item *it)
+{
+    unsigned i = 0;
+    while (run->under_way[i] != it)
+        i++;
+    run->under_way[i] = run->under_way[--run->count];
+    run->slots -= it->slots;
+    int rc = it->rc < 0 ? fail(run, it) : add(run, it);
+    if (rc == 0) {
+        run->done += row_of(run, it->row)->bytes;
+        run->report->scanned += row_of(run, it->row)->bytes;
+    }
+    item_free(it);
+    return rc;
+}
+
+/* ---- Waiting ---- */
+
+static void tell(indexing *run)
+{
+    uint64_t done = run->done;
+    if (!run->params->progress)
+        return;
+    for (unsigned i = 0; i < run->count; i++) {
+        const item *it = run->under_way[i];
+        uint64_t bytes = row_of(run, it->row)->bytes, blocks = tm_max_u64(it->blocks, 1);
+        done += bytes / blocks * tm_tensor_scan_begun(it->scan);
+    }
+    run->params->progress(run->params->ctx, tm_min_u64(done, run->report->bytes),
+                          run->report->bytes);
+}
+
+static struct timespec next_tick(void)
+{
+    uint64_t at = tm_now_ns() + TICK_MS * UINT64_C(1000000);
+    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
+}
+
+/* Those that have finished, waited for until there is one or a tick has passed. */
+static item *wait_for_some(indexing *run)
+{
+    struct timespec at = next_tick();
+    pthread_mutex_lock(&run->lock);
+    while (!run->finished)
+        if (pthread_cond_clockwait(&run->some_finished, &run->lock, CLOCK_MONOTONIC, &at) != 0)
+            break;
+    item *list = run->finished;
+    run->finished = NULL;
+    pthread_mutex_unlock(&run->lock);
+    return list;
+}
+
+static void cancel_all(indexing *run)
+{
+    for (unsigned i = 0; i < run->count; i++)
+        tm_tensor_scan_cancel(run->under_way[i]->scan);
+}
+
+/* ---- One shard ---- */
+
+/* The next counted tensor from *AT on that is not in the index yet, which is noted. */
+static int next_row(indexing *run, const tm_shard *shard, uint32_t *at, uint64_t *ret_context)
+{
+    const tm_tensor_table *table = &run->shards->model->table;
+    for (; *at < shard->count; ++*at) {
+        const tm_tensor_row *row = &table->rows[shard->rows[*at]];
+        TM_TRY(tm_shards_context(run->shards, shard->rows[*at], run->req, ret_context));
+        if (!tm_index_writer_has(run->writer, tm_row_name(table, row), row->name_len, *ret_context))
+            return 1;
+        run->done += row->bytes;
+    }
+    return 0;
+}
+
+/* Scans what is missing, as much at once as there is room for. */
+static int scan_shard(indexing *run, const tm_shard *shard)
+{
+    uint32_t at = 0;
+    int rc = 0;
+    while (at < shard->count || run->count > 0) {
+        while (rc == 0 && at < shard->count && run->slots < run->room) {
+            uint64_t context;
+            rc = next_row(run, shard, &at, &context);
+            if (rc > 0)
+                rc = start(run, shard->rows[at++], context);
+        }
+        if (rc == 0)
+            rc = tm_req_check(run->req);
+        if (rc < 0) {
+            at = shard->count;
+            cancel_all(run);
+        }
+        for (item *it = wait_for_some(run), *next; it; it = next) {
+            next = it->next;
+            int collected = collect(run, it);
+            rc = rc < 0 ? rc : collected;
+        }
+        tell(run);
+    }
+    return rc;
+}
+
+static int index_shard(indexing *run, uint32_t i)
+{
+    const tm_shard *shard = &run->shards->shards[i];
+    const char *folder = tm_session_index_folder(run->params->session);
+    uint8_t fingerprint[TM_FINGERPRINT_BYTES];
+    TM_AUTO_FREE char *path = NULL;
+    TM_TRY(tm_shards_fingerprint(run->shards, i, run->req, fingerprint));
+    tm_index_place place = tm_shards_place(run->shards, i, folder, fingerprint);
+    TM_TRY(tm_index_path_to_write(&place, run->req, &path));
+    TM_TRY(tm_index_writer_open(path, fingerprint, run->req, &run->writer));
+    int rc = scan_shard(run, shard);
+    if (rc == 0)
+        rc = tm_index_writer_finish(run->writer, run->req);
+    tm_index_writer_close(TM_STEAL(run->writer));
+    return rc;
+}
+
+/* ---- All of them ---- */
+
+static int by_size(const void *ctx, uint32_t a, uint32_t b)
+{
+    const tm_shard *shards = ctx;
+    if (shards[a].bytes != shards[b].bytes)
+        return shards[a].bytes > shards[b].bytes ? -1 : 1;
+    return strcmp(shards[a].name, shards[b].name);
+}
+
+static unsigned lightest(const uint64_t *loads, unsigned parts)
+{
+    unsigned ret = 0;
+    for (unsigned i = 1; i < parts; i++)
+        if (loads[i] < loads[ret])
+            ret = i;
+    return ret;
+}
+
+/* Which shards belong to this part: the largest first, each to the part that has least by then. It
+ * depends on their names and sizes alone, so it is the same on every machine. */
+static int share_out(indexing *run, bool *ret)
+{
+    const tm_shards *s = run->shards;
+    unsigned parts = run->params->parts ? run->params->parts : 1;
+    TM_AUTO_FREE uint64_t *loads = tm_new_array(parts, sizeof(*loads));
+    TM_AUTO_FREE uint32_t *order = NULL;
+    if (!loads || tm_order_new(s->count, by_size, s->shards, &order) < 0)
+        return out_of_memory(run->req);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const tm_shard *shard = &s->shards[order[i]];
+        unsigned part = lightest(loads, parts);
+        loads[part] += shard->bytes;
+        ret[order[i]] = parts == 1 || part == run->params->part - 1;
+    }
+    return 0;
+}
+
+static void count(indexing *run, const bool *mine)
+{
+    for (uint32_t i = 0; i < run->shards->count; i++) {
+        const tm_shard *shard = &run->shards->shards[i];
+        if (!mine[i])
+            continue;
+        run->report->shards++;
+        run->report->damaged += shard->file->damaged || !shard->file->blob;
+        run->report->tensors += shard->count;
+        run->report->bytes += shard->bytes;
+    }
+}
+
+/* A shard that cannot be indexed does not keep the others from it. */
+static int index_all(indexing *run, const bool *mine, tm_indexes *there)
+{
+    int first = 0;
+    tm_req *req = run->req;
+    for (uint32_t i = 0; i < run->shards->count; i++) {
+        const tm_shard *shard = &run->shards->shards[i];
+        if (!mine[i] || shard->count == 0)
+            continue;
+        tm_req part;
+        tm_req_init_part(&part, req);
+        part.may_block = true;
+        run->req = &part;
+        uint64_t done = run->done;
+        bool ready = tm_indexes_has_all(there, i, &part);
+        int rc = ready ? 0 : index_shard(run, i);
+        run->report->ready += ready;
+        run->done = rc == 0 ? done + shard->bytes : done;
+        if (rc < 0 && first == 0)
+            first = tm_fail(req, -rc, "%s", tm_req_words(&part));
+        if (rc == -EINTR)
+            break;
+    }
+    run->req = req;
+    return first;
+}
+
+static int run_all(indexing *run)
+{
+    TM_AUTO(tm_indexes_unrefp) tm_indexes *there = NULL;
+    TM_AUTO_FREE bool *mine = tm_new_array(run->shards->count, sizeof(*mine));
+    run->under_way = tm_new_array(run->room, sizeof(item *));
+    if (!mine || !run->under_way)
+        return out_of_memory(run->req);
+    TM_TRY(share_out(run, mine));
+    count(run, mine);
+    TM_TRY(tm_indexes_get(run->params->session, run->params->mounted, run->req, &there));
+    return index_all(run, mine, there);
+}
+
+int tm_indexing_run(const tm_indexing_params *params, tm_req *req, tm_indexing_report *ret)
+{
+    tm_sched *sched = tm_session_sched(params->session);
+    assert(req->may_block && params->part <= params->parts);
+    *ret = (tm_indexing_report){.shards = 0};
+    indexing run = {.params = params,
+                    .req = req,
+                    .report = ret,
+                    .room = sched->worker_count + 1, /* one is read while the others are scanned */
+                    .lock = PTHREAD_MUTEX_INITIALIZER,
+                    .some_finished = PTHREAD_COND_INITIALIZER};
+    TM_TRY(tm_shards_of(sched, params->mounted, req, &run.shards));
+    int rc = run_all(&run);
+    tm_indexes_forget(params->mounted);
+    free(run.under_way);
+    tm_shards_unref(run.shards);
+    return rc;
+}
