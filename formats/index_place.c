@@ -24,6 +24,16 @@ static int cache_folder(char **ret)
     return n < 0 ? -ENOMEM : 0;
 }
 
+bool tm_index_is_unfinished(const char *name)
+{
+    static const char *const ends[] = {".tmidx.part", ".tmidx.tmp"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < TM_ARRAY_LEN(ends); i++)
+        if (len > strlen(ends[i]) && strcmp(name + len - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
 bool tm_index_cache_exists(void)
 {
     TM_AUTO_FREE char *folder = NULL;

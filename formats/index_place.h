@@ -27,6 +27,10 @@ typedef struct tm_index_place {
 /* Malloc'ed. -ENOENT: the place does not have it (no folder was named; there is no home). */
 TM_MUST_CHECK int tm_index_path(const tm_index_place *place, tm_index_where where, char **ret);
 
+/* Whether NAME is that of an index in the making: nothing of the checkpoint's, and ever changing.
+ */
+bool tm_index_is_unfinished(const char *name);
+
 /* Whether anything may lie in the cache: without it no fingerprint is needed to look. May block. */
 bool tm_index_cache_exists(void);
 

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "formats/index_place.h"
+
 void tm_listing_init(tm_listing *listing)
 {
     memset(listing, 0, sizeof(*listing));
@@ -90,7 +92,7 @@ static bool is_left_out(const char *name)
     for (size_t i = 0; i < TM_ARRAY_LEN(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    return false;
+    return tm_index_is_unfinished(name);
 }
 
 static void closedirp(DIR **dir)

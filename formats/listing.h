@@ -2,8 +2,9 @@
  * What a local source consists of: its folders and files, sorted by path. Nothing is opened.
  *
  * Links are followed (a Hugging Face cache is made of them), but not into a folder that is being
- * listed already. `.git` and `.cache` are not the checkpoint's own and left out, as is what is
- * neither file nor folder; a link that leads nowhere is left out and remembered.
+ * listed already. `.git` and `.cache` are not the checkpoint's own and left out, as are indexes in
+ * the making and what is neither file nor folder; a link that leads nowhere is left out and
+ * remembered.
  */
 #ifndef TM_FORMATS_LISTING_H
 #define TM_FORMATS_LISTING_H

@@ -6,6 +6,7 @@
 #include "core/escape.h"
 #include "core/text.h"
 #include "core/units.h"
+#include "fs/background.h"
 #include "fs/fs.h"
 #include "fs/version.h"
 
@@ -301,9 +302,26 @@ static int run_drop(tm_fs *fs, char *argument, tm_req *req)
     return tm_session_drop(fs->session, argument, req);
 }
 
+static int run_index(tm_fs *fs, char *argument, tm_req *req)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;
+    TM_TRY(tm_session_get(fs->session, argument, req, &m));
+    if (!tm_mounted_has_models(m))
+        return tm_fail(req, EINVAL, "ctl: index %s: it has no tensors", argument);
+    return tm_background_index(tm_session_background(fs->session), m, req);
+}
+
+static int run_cancel(tm_fs *fs, char *argument, tm_req *req)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;
+    TM_TRY(tm_session_get(fs->session, argument, req, &m));
+    tm_background_cancel(tm_session_background(fs->session), m);
+    return 0;
+}
+
 static const command commands[] = {
-    {"add", run_add},       {"remove", run_remove}, {"reload", run_reload},
-    {"budget", run_budget}, {"drop", run_drop},
+    {"add", run_add},   {"remove", run_remove}, {"reload", run_reload}, {"budget", run_budget},
+    {"drop", run_drop}, {"index", run_index},   {"cancel", run_cancel},
 };
 
 #define BLANKS " \t"
@@ -346,7 +364,9 @@ static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t l
     for (size_t i = 0; i < TM_ARRAY_LEN(commands); i++)
         if (strcmp(line, commands[i].name) == 0)
             return commands[i].run(fs, argument, req);
-    return tm_fail(req, EINVAL, "ctl: no command '%s'; there are add, remove, reload, budget, drop",
+    return tm_fail(req, EINVAL,
+                   "ctl: no command '%s'; there are add, remove, reload, budget, drop, "
+                   "index, cancel",
                    line);
 }
 

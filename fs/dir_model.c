@@ -5,6 +5,7 @@
 
 #include "core/blob_lazy.h"
 #include "formats/describe.h"
+#include "fs/background.h"
 #include "fs/fs.h"
 #include "fs/known.h"
 #include "fs/tensor_names.h"
@@ -414,6 +415,12 @@ static int index_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret
     TM_TRY(tm_indexes_get(fs->session, node->mounted, req, &indexes));
     tm_index_report report = tm_indexes_report(indexes);
     tm_indexes_unref(indexes);
+    uint64_t under_way;
+    if (tm_background_has(tm_session_background(fs->session), node->mounted, &under_way) &&
+        report.state != TM_INDEX_FRESH) {
+        report.state = TM_INDEX_PARTIAL;
+        report.done = tm_max_u64(report.done, under_way);
+    }
     if (node->kind == TM_KIND_INDEX_STATE)
         snprintf(text, sizeof(text), "%*s\n", INDEX_TEXT_BYTES - 1, states[report.state]);
     else

@@ -7,6 +7,7 @@
 
 #include "core/blob_http.h"
 #include "formats/fingerprint.h"
+#include "fs/background.h"
 
 enum {
     SERIAL_MAX = (1 << 18) - 1, /* inode numbers have 18 bits for it */
@@ -28,6 +29,7 @@ struct tm_session {
     tm_log *log;
     tm_store *store;
     char *index_folder;
+    tm_background *background;
 
     pthread_mutex_t lock; /* guards what follows; not held while a source is opened */
     tm_mounted **top;     /* sorted by name */
@@ -425,11 +427,16 @@ static void drop_visited(void *ctx, const tm_mounted *m)
     tm_store_drop(((tm_session *)ctx)->store, m->serial);
 }
 
+int tm_session_get(tm_session *s, const char *name, tm_req *req, tm_mounted **ret)
+{
+    *ret = standing(s, name);
+    return *ret ? 0 : not_mounted(name, req);
+}
+
 int tm_session_drop(tm_session *s, const char *name, tm_req *req)
 {
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = standing(s, name);
-    if (!m)
-        return not_mounted(name, req);
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;
+    TM_TRY(tm_session_get(s, name, req, &m));
     visit(s, m, drop_visited, s);
     return 0;
 }
@@ -658,6 +665,8 @@ static int session_init(tm_session *s, const tm_session_params *params, tm_req *
                              &s->files);
     if (rc == 0)
         rc = tm_sched_new(&(tm_sched_params){.workers = params->threads}, &s->sched);
+    if (rc == 0)
+        rc = tm_background_new(s, params->index, &s->background);
     if (rc == 0 && params->watch) {
         rc = -pthread_create(&s->watcher, NULL, watch_main, s);
         s->watching = rc == 0;
@@ -697,6 +706,7 @@ void tm_session_stop(tm_session *s)
     if (s->watching)
         pthread_join(s->watcher, NULL);
     s->watching = false;
+    tm_background_free(TM_STEAL(s->background));
 }
 
 void tm_session_free(tm_session *s)
@@ -737,6 +747,11 @@ tm_log *tm_session_log(tm_session *s)
 tm_store *tm_session_store(tm_session *s)
 {
     return s->store;
+}
+
+tm_background *tm_session_background(tm_session *s)
+{
+    return s->background;
 }
 
 const char *tm_session_index_folder(const tm_session *s)

@@ -13,6 +13,7 @@
 #include "fs/mounted.h"
 
 typedef struct tm_session tm_session;
+typedef struct tm_background tm_background;
 
 typedef struct tm_session_params {
     unsigned threads;         /* CPU workers; 0: the cores */
@@ -21,10 +22,11 @@ typedef struct tm_session_params {
     const char *log;          /* see tm_log_new() */
     const char *index_folder; /* where indexes lie beside the usual places; NULL: none */
     bool watch;               /* notice changed sources, about once a second */
+    bool index;               /* make indexes of all that is mounted, in the background */
 } tm_session_params;
 
 TM_MUST_CHECK int tm_session_new(const tm_session_params *params, tm_req *req, tm_session **ret);
-/* Stops watching. */
+/* Stops watching and indexing. */
 void tm_session_stop(tm_session *session);
 /* Nothing that came from the session may be in use any more. */
 void tm_session_free(tm_session *session);
@@ -32,7 +34,8 @@ void tm_session_free(tm_session *session);
 tm_sched *tm_session_sched(tm_session *session);
 tm_file_set *tm_session_files(tm_session *session);
 tm_log *tm_session_log(tm_session *session);
-tm_store *tm_session_store(tm_session *session);                /* its groups are serial numbers */
+tm_store *tm_session_store(tm_session *session); /* its groups are serial numbers */
+tm_background *tm_session_background(tm_session *session);
 const char *tm_session_index_folder(const tm_session *session); /* NULL: none was named */
 
 /* Opens SOURCE under NAME (NULL: its last component). -EEXIST where the name is taken, with the
@@ -45,6 +48,9 @@ char *tm_source_name(const char *source);
  * malloc'ed, NULL for want of memory. */
 char *tm_source_path(const char *source);
 TM_MUST_CHECK int tm_session_remove(tm_session *session, const char *name, tm_req *req);
+/* What stands under NAME ("collection/member" too), referenced; -EINVAL where nothing does. */
+TM_MUST_CHECK int tm_session_get(tm_session *session, const char *name, tm_req *req,
+                                 tm_mounted **ret);
 /* Forgets what was computed of a source and its members. Also "collection/member". */
 TM_MUST_CHECK int tm_session_drop(tm_session *session, const char *name, tm_req *req);
 /* Opens the source anew, changed or not. */

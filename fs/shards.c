@@ -147,7 +147,7 @@ int tm_shards_fingerprint(tm_shards *s, uint32_t i, tm_req *req, uint8_t ret[TM_
     return 0;
 }
 
-/* As docs/index-format.md has it: the scheme and a NUL, the block, the other shard. */
+/* As docs/index-format.md has it. */
 int tm_shards_context(tm_shards *s, uint32_t row, tm_req *req, uint64_t *ret)
 {
     const tm_tensor_row *rows = s->model->table.rows;
@@ -162,7 +162,6 @@ int tm_shards_context(tm_shards *s, uint32_t row, tm_req *req, uint64_t *ret)
         TM_TRY(tm_shards_fingerprint(s, rows[part->scale_row].file, req, fingerprint));
     tm_hasher hasher;
     tm_hasher_init(&hasher);
-    tm_hasher_update(&hasher, part->scheme, strlen(part->scheme) + 1);
     tm_hasher_update(&hasher, &part->block_rows, sizeof(part->block_rows));
     tm_hasher_update(&hasher, &part->block_cols, sizeof(part->block_cols));
     if (elsewhere)

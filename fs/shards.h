@@ -48,8 +48,8 @@ TM_MUST_CHECK int tm_shards_fingerprint(tm_shards *shards, uint32_t shard, tm_re
 
 /*
  * What the values of ROW depend on beside its shard: 0 for a tensor that is stored as it is, else a
- * hash of its scheme, of the size of its blocks and, where the scales lie in another shard, of that
- * one's fingerprint. May block.
+ * hash of the size of its blocks and, where the scales lie in another shard, of that one's
+ * fingerprint. May block.
  */
 TM_MUST_CHECK int tm_shards_context(tm_shards *shards, uint32_t row, tm_req *req, uint64_t *ret);
 

@@ -65,6 +65,8 @@ static int open_sources(mounting *m, tm_req *req)
         .budget = m->options.budget,
         .log = m->options.log,
         .watch = true,
+        .index = m->options.index,
+        .index_folder = m->options.index_dir,
     };
     TM_TRY(tm_session_new(&params, req, &m->session));
     for (int i = 0; i < m->source_count; i++)
@@ -236,6 +238,8 @@ const tm_cmd tm_cmd_mount = {
             "     allow_other      let other users in (see fuse.conf(5))\n"
             "     budget=SIZE      memory for what was computed (a quarter of all, at most 512M)\n"
             "     fsname=NAME      what mount and df show\n"
+            "     index=on|off     make indexes in the background (off); see tmorph-index(1)\n"
+            "     index-dir=DIR    where indexes lie, beside the usual places\n"
             "     log=FILE|syslog  where the log goes, beside .tmorph/log\n"
             "     raw=WAY          how a local file's bytes go: auto, passthrough, mapped, pread,\n"
             "                      symlink\n"

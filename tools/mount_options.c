@@ -13,6 +13,7 @@ void tm_mount_options_init(tm_mount_options *options)
 void tm_mount_options_done(tm_mount_options *options)
 {
     free(options->fsname);
+    free(options->index_dir);
     free(options->log);
 }
 
@@ -23,6 +24,18 @@ static int replace(char **field, const char *value, tm_req *req)
     free(*field);
     *field = strdup(value);
     return *field ? 0 : tm_fail(req, ENOMEM, "out of memory");
+}
+
+/* Where the user stands counts, not where the daemon works. */
+static int set_path(char **field, const char *name, const char *value, tm_req *req)
+{
+    TM_AUTO_FREE char *cwd = getcwd(NULL, 0);
+    TM_AUTO_FREE char *path = NULL;
+    if (value[0] == '/')
+        return replace(field, value, req);
+    if (!cwd || asprintf(&path, "%s/%s", cwd, value) < 0)
+        return tm_fail(req, ENOMEM, "%s=%s: %s", name, value, strerror(errno));
+    return replace(field, path, req);
 }
 
 static int parse_count(const char *name, const char *value, unsigned max, tm_req *req,
@@ -70,15 +83,23 @@ static int set_fsname(tm_mount_options *options, const char *value, tm_req *req)
     return replace(&options->fsname, value, req);
 }
 
+static int set_index(tm_mount_options *options, const char *value, tm_req *req)
+{
+    options->index = strcmp(value, "on") == 0;
+    if (!options->index && strcmp(value, "off") != 0)
+        return tm_fail(req, EINVAL, "index=%s: on or off", value);
+    return 0;
+}
+
+static int set_index_dir(tm_mount_options *options, const char *value, tm_req *req)
+{
+    return set_path(&options->index_dir, "index-dir", value, req);
+}
+
 static int set_log(tm_mount_options *options, const char *value, tm_req *req)
 {
-    if (value[0] == '/' || strcmp(value, "syslog") == 0)
-        return replace(&options->log, value, req);
-    TM_AUTO_FREE char *cwd = getcwd(NULL, 0);
-    TM_AUTO_FREE char *path = NULL;
-    if (!cwd || asprintf(&path, "%s/%s", cwd, value) < 0)
-        return tm_fail(req, ENOMEM, "log=%s: %s", value, strerror(errno));
-    return replace(&options->log, path, req);
+    return strcmp(value, "syslog") == 0 ? replace(&options->log, value, req)
+                                        : set_path(&options->log, "log", value, req);
 }
 
 static int set_threads(tm_mount_options *options, const char *value, tm_req *req)
@@ -107,6 +128,8 @@ static const struct {
     {"budget", true, set_budget},
     {"exec", false, set_exec},
     {"fsname", true, set_fsname},
+    {"index", true, set_index},
+    {"index-dir", true, set_index_dir},
     {"log", true, set_log},
     {"noexec", false, set_noexec},
     {"raw", true, set_raw},

@@ -10,6 +10,8 @@ typedef struct tm_mount_options {
     bool noexec;
     char *fsname;     /* NULL: by the sources */
     char *log;        /* see tm_log_new(); a path from the root */
+    char *index_dir;  /* where indexes lie; a path from the root, NULL: none */
+    bool index;       /* made in the background */
     unsigned threads; /* 0: the cores */
     unsigned timeout_s;
     uint64_t budget; /* bytes; 0: the default */

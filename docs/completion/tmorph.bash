@@ -34,9 +34,10 @@ _tmorph_files() {
 # The last of the options that stand behind -o, separated by commas.
 _tmorph_mount_option() {
     local before=${cur%"${cur##*,}"} last=${cur##*,} i
-    local options='allow_other budget= fsname= log= raw= threads= timeout='
+    local options='allow_other budget= fsname= index= index-dir= log= raw= threads= timeout='
     compopt -o nospace 2>/dev/null
     case $last in
+    index=*) options='index=on index=off' ;;
     raw=*) options='raw=auto raw=passthrough raw=mapped raw=pread raw=symlink' ;;
     log=*)
         mapfile -t COMPREPLY < <(compgen -W syslog -- "${last#log=}"; compgen -f -- "${last#log=}")

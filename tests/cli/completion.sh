@@ -34,11 +34,12 @@ offers "$tmorph " mount umount ls cat info index --help --version
 offers "$tmorph m" mount
 offers "$tmorph --v" --version
 offers "$tmorph mount -" -f -o --help
-offers "$tmorph mount -o " allow_other budget= fsname= log= raw= threads= timeout=
+offers "$tmorph mount -o " allow_other budget= fsname= index= index-dir= log= raw= threads= timeout=
 offers "$tmorph mount -o t" threads= timeout=
 offers "$tmorph mount -o allow_other,r" allow_other,raw=
 offers "$tmorph mount -o allow_other,raw=p" passthrough pread
 offers "$tmorph mount -f -o log=s" syslog
+offers "$tmorph mount -o index=o" on off
 offers "$tmorph mount mod" models
 offers "$tmorph mount a=models/t"
 offers "$tmorph mount models/tiny poi" points
@@ -81,7 +82,7 @@ for command in $commands; do
             fail "zsh: no option $option of $command"
     done
 done
-for option in $("$tmorph" mount --help | sed -nE 's/^     ([a-z_]+=?).*/\1/p'); do
+for option in $("$tmorph" mount --help | sed -nE 's/^     ([a-z_-]+=?).*/\1/p'); do
     complete_line "$tmorph mount -o $option" >"$scratch/offered"
     if [ "${option%=}" = "$option" ]; then
         grep -qx "$option" "$scratch/offered" || fail "bash: no mount option $option"

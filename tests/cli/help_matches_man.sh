@@ -36,7 +36,7 @@ synopsis_options() {
 
 # Of -o: NAME, or NAME= where it takes a value.
 help_mount_options() {
-    "$TMORPH" mount --help | sed -nE 's/^     ([a-z_]+=?).*/\1/p' | sort
+    "$TMORPH" mount --help | sed -nE 's/^     ([a-z_-]+=?).*/\1/p' | sort
 }
 
 man_mount_options() {
@@ -93,6 +93,7 @@ same 'ways of raw=' "$(help_ways)" "$(man_ways)"
 example_of() {
     case $1 in
     raw=) echo raw=auto ;;
+    index=) echo index=on ;;
     budget= | threads= | timeout=) echo "${1}1" ;;
     *=) echo "${1}x" ;;
     *) echo "$1" ;;

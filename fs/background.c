@@ -1,0 +1,328 @@
+#include "fs/background.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "fs/indexing.h"
+
+enum {
+    LOOK_PERIOD_MS = 1000 /* where all are indexed: how often new ones are looked for */
+};
+
+/* A checkpoint or collection that was asked for. */
+typedef struct asked {
+    tm_mounted *m; /* referenced */
+    struct asked *next;
+} asked;
+
+struct tm_background {
+    tm_session *session;
+    bool all;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool started, stopping;
+    asked *first, **last;
+    asked *doing;   /* what was asked for and is under way */
+    uint32_t *seen; /* serial numbers that need nothing more, but where they are asked for */
+    uint32_t seen_count, seen_cap;
+    tm_mounted *current; /* being indexed, referenced; NULL: none */
+    tm_req *req;         /* of that */
+    uint64_t done;       /* bytes of it */
+};
+
+/* ---- What is to be done ---- */
+
+static bool is_seen(const tm_background *b, uint32_t serial)
+{
+    for (uint32_t i = 0; i < b->seen_count; i++)
+        if (b->seen[i] == serial)
+            return true;
+    return false;
+}
+
+/* Where memory is short it is indexed again: that finds it ready. The lock is held. */
+static void see(tm_background *b, uint32_t serial)
+{
+    if (is_seen(b, serial))
+        return;
+    if (b->seen_count == b->seen_cap) {
+        uint32_t cap = b->seen_cap ? 2 * b->seen_cap : 64;
+        uint32_t *seen = reallocarray(b->seen, cap, sizeof(*seen));
+        if (!seen)
+            return;
+        b->seen = seen;
+        b->seen_cap = cap;
+    }
+    b->seen[b->seen_count++] = serial;
+}
+
+static bool seen(tm_background *b, uint32_t serial)
+{
+    pthread_mutex_lock(&b->lock);
+    bool ret = is_seen(b, serial);
+    pthread_mutex_unlock(&b->lock);
+    return ret;
+}
+
+static bool is_stopping(tm_background *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool stopping = b->stopping;
+    pthread_mutex_unlock(&b->lock);
+    return stopping;
+}
+
+static void set_current(tm_background *b, tm_mounted *m, tm_req *req)
+{
+    pthread_mutex_lock(&b->lock);
+    tm_mounted *was = b->current;
+    b->current = m ? tm_mounted_ref(m) : NULL;
+    b->req = req;
+    b->done = 0;
+    if (b->stopping && req)
+        atomic_store(&req->cancelled, true);
+    if (was)
+        see(b, was->serial);
+    pthread_mutex_unlock(&b->lock);
+    tm_mounted_unref(was);
+}
+
+/* ---- Doing it ---- */
+
+static void tell(void *ctx, uint64_t done, uint64_t total)
+{
+    tm_background *b = ctx;
+    (void)total;
+    pthread_mutex_lock(&b->lock);
+    b->done = done;
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void log_end(tm_background *b, const tm_mounted *m, int rc, const tm_req *req,
+                    const tm_indexing_report *report)
+{
+    tm_log *log = tm_session_log(b->session);
+    if (rc == -EINTR)
+        tm_log_add(log, TM_LOG_INFO, "%s: indexing was stopped; it goes on where it was", m->name);
+    else if (rc < 0)
+        tm_log_add(log, TM_LOG_ERROR, "%s: not indexed: %s", m->name, tm_req_words(req));
+    else if (report->scanned)
+        tm_log_add(log, TM_LOG_INFO, "%s: indexed: %u tensors in %u files", m->name,
+                   report->tensors, report->shards);
+}
+
+static int index_one(tm_background *b, tm_mounted *m)
+{
+    tm_req req;
+    tm_req_init(&req, TM_LANE_INDEX);
+    req.may_block = true;
+    tm_indexing_params params = {
+        .session = b->session, .mounted = m, .lane = TM_LANE_INDEX, .progress = tell, .ctx = b};
+    tm_indexing_report report;
+    set_current(b, m, &req);
+    int rc = tm_indexing_run(&params, &req, &report);
+    log_end(b, m, rc, &req, &report);
+    set_current(b, NULL, NULL);
+    return rc;
+}
+
+/* M, or every checkpoint in it; -EINTR where that was cancelled. UNSEEN: only what needs it. */
+static int index_below(tm_background *b, tm_mounted *m, bool unseen)
+{
+    int rc = 0;
+    if (is_stopping(b))
+        return -EINTR;
+    if (unseen && seen(b, m->serial))
+        return 0;
+    if (m->model)
+        rc = index_one(b, m);
+    for (uint32_t i = 0; rc != -EINTR && i < m->member_count; i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
+        tm_req req;
+        tm_req_init(&req, TM_LANE_INDEX);
+        req.may_block = true;
+        if (m->members[i].shown &&
+            tm_session_member(b->session, m, m->members[i].name, &req, &member) == 0)
+            rc = index_below(b, member, unseen);
+    }
+    return rc;
+}
+
+static void index_what_is_new(tm_background *b)
+{
+    for (size_t i = 0; !is_stopping(b); i++) {
+        TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(b->session, i);
+        if (!m)
+            return;
+        tm_ignore(index_below(b, m, true)); /* what was cancelled is seen */
+    }
+}
+
+static void wait_a_while(tm_background *b)
+{
+    uint64_t ns = tm_now_ns() + LOOK_PERIOD_MS * UINT64_C(1000000);
+    struct timespec at = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    if (b->all)
+        pthread_cond_clockwait(&b->wake, &b->lock, CLOCK_MONOTONIC, &at);
+    else
+        pthread_cond_wait(&b->wake, &b->lock);
+}
+
+static void *background_main(void *arg)
+{
+    tm_background *b = arg;
+    pthread_setname_np(pthread_self(), "tm-index");
+    pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0});
+    pthread_mutex_lock(&b->lock);
+    while (!b->stopping) {
+        asked *a = b->doing = b->first;
+        if (a && !(b->first = a->next))
+            b->last = &b->first;
+        if (!a)
+            wait_a_while(b);
+        pthread_mutex_unlock(&b->lock);
+        if (a)
+            tm_ignore(index_below(b, a->m, false)); /* the log says how it ended */
+        else if (b->all)
+            index_what_is_new(b);
+        pthread_mutex_lock(&b->lock);
+        b->doing = NULL;
+        pthread_mutex_unlock(&b->lock);
+        if (a)
+            tm_mounted_unref(a->m);
+        free(a);
+        pthread_mutex_lock(&b->lock);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+/* ---- Asking ---- */
+
+/* The thread is started when there is something for it. The lock is held. */
+static int start(tm_background *b)
+{
+    if (b->started || b->stopping)
+        return 0;
+    int rc = -pthread_create(&b->thread, NULL, background_main, b);
+    b->started = rc == 0;
+    return rc;
+}
+
+static bool is_waiting(const tm_background *b, const tm_mounted *m)
+{
+    for (const asked *a = b->first; a; a = a->next)
+        if (a->m->serial == m->serial)
+            return true;
+    return (b->doing && b->doing->m->serial == m->serial) ||
+           (b->current && b->current->serial == m->serial);
+}
+
+int tm_background_index(tm_background *b, tm_mounted *m, tm_req *req)
+{
+    asked *a = malloc(sizeof(*a));
+    int rc = a ? 0 : -ENOMEM;
+    pthread_mutex_lock(&b->lock);
+    if (rc == 0)
+        rc = start(b);
+    if (rc == 0 && !is_waiting(b, m)) {
+        *a = (asked){tm_mounted_ref(m), NULL};
+        *b->last = TM_STEAL(a);
+        b->last = &(*b->last)->next;
+        pthread_cond_signal(&b->wake);
+    }
+    pthread_mutex_unlock(&b->lock);
+    free(a);
+    return rc < 0 ? tm_fail(req, -rc, "indexing %s: %s", m->name, strerror(-rc)) : 0;
+}
+
+static void free_asked(asked *list)
+{
+    while (list) {
+        asked *next = list->next;
+        tm_mounted_unref(list->m);
+        free(list);
+        list = next;
+    }
+}
+
+/* Whether NAME is M's, or that of a member of it. */
+static bool is_within(const tm_mounted *m, const char *name)
+{
+    size_t len = strlen(m->name);
+    return strncmp(name, m->name, len) == 0 && (name[len] == '\0' || name[len] == '/');
+}
+
+void tm_background_cancel(tm_background *b, const tm_mounted *m)
+{
+    asked *gone = NULL;
+    pthread_mutex_lock(&b->lock);
+    for (asked **link = &b->first; *link;) {
+        asked *a = *link;
+        if (is_within(m, a->m->name)) {
+            *link = a->next;
+            a->next = gone;
+            gone = a;
+        } else {
+            link = &a->next;
+        }
+        b->last = link;
+    }
+    see(b, m->serial);
+    if (b->current && is_within(m, b->current->name))
+        atomic_store(&b->req->cancelled, true);
+    pthread_mutex_unlock(&b->lock);
+    free_asked(gone);
+}
+
+bool tm_background_has(tm_background *b, const tm_mounted *m, uint64_t *ret_done)
+{
+    pthread_mutex_lock(&b->lock);
+    bool waiting = is_waiting(b, m);
+    *ret_done = b->current && b->current->serial == m->serial ? b->done : 0;
+    pthread_mutex_unlock(&b->lock);
+    return waiting;
+}
+
+/* ---- Its life ---- */
+
+void tm_background_free(tm_background *b)
+{
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    b->stopping = true;
+    if (b->req)
+        atomic_store(&b->req->cancelled, true);
+    pthread_cond_signal(&b->wake);
+    pthread_mutex_unlock(&b->lock);
+    if (b->started)
+        pthread_join(b->thread, NULL);
+    free_asked(b->first);
+    free(b->seen);
+    pthread_cond_destroy(&b->wake);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+int tm_background_new(tm_session *session, bool all, tm_background **ret)
+{
+    tm_background *b = TM_NEW(tm_background);
+    if (!b)
+        return -ENOMEM;
+    b->session = session;
+    b->all = all;
+    b->last = &b->first;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->wake, NULL);
+    pthread_mutex_lock(&b->lock);
+    int rc = all ? start(b) : 0;
+    pthread_mutex_unlock(&b->lock);
+    if (rc < 0) {
+        tm_background_free(b);
+        return rc;
+    }
+    *ret = b;
+    return 0;
+}
