@@ -46,3 +46,30 @@ tm_query_value tm_query_header(const tm_model *model, uint32_t row, tm_field fie
         return tm_query_integer(r->bytes);
     return from_place(model, row, field);
 }
+
+static tm_query_value statistic(const tm_stats_record *record, tm_field field)
+{
+    if (!record)
+        return tm_query_unknown();
+    if (field == TM_FIELD_INF_COUNT)
+        return tm_query_integer(record->summary.pos_inf + record->summary.neg_inf);
+    tm_value value = tm_stats_field(record, field - TM_FIELD_STATISTICS);
+    switch (value.kind) {
+    case TM_VALUE_INTEGER:
+        return tm_query_integer(value.integer);
+    case TM_VALUE_REAL:
+        return tm_query_real(value.real);
+    default:
+        return tm_query_absent();
+    }
+}
+
+void tm_query_values(const tm_query *query, const tm_model *model, uint32_t row,
+                     const tm_stats_record *record, tm_query_value *ret)
+{
+    for (uint16_t i = 0; i < query->field_count; i++) {
+        tm_field field = query->fields[i];
+        ret[i] = tm_field_get(field).is_statistic ? statistic(record, field)
+                                                  : tm_query_header(model, row, field);
+    }
+}

@@ -12,4 +12,11 @@
  */
 tm_query_value tm_query_header(const tm_model *model, uint32_t row, tm_field field);
 
+/*
+ * The values of all fields of QUERY for the tensor in ROW, as tm_query_ask() takes them; RET has
+ * room for query->field_count. RECORD: its statistics, NULL where they are not known.
+ */
+void tm_query_values(const tm_query *query, const tm_model *model, uint32_t row,
+                     const tm_stats_record *record, tm_query_value *ret);
+
 #endif

@@ -344,14 +344,14 @@ static char *cut_argument(char *line)
     return argument;
 }
 
-static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t len, tm_req *req)
+static int ctl_write(tm_fs *fs, const tm_node *node, const tm_chunk *chunk, tm_req *req)
 {
     (void)node;
     if (!req->may_block)
         return -EINPROGRESS;
-    if (len > COMMAND_MAX || memchr(bytes, '\0', len))
+    if (chunk->len > COMMAND_MAX || memchr(chunk->bytes, '\0', chunk->len))
         return tm_fail(req, EINVAL, "ctl: not a command");
-    TM_AUTO_FREE char *line = strndup(bytes, len);
+    TM_AUTO_FREE char *line = strndup(chunk->bytes, chunk->len);
     if (!line)
         return tm_fail(req, ENOMEM, "out of memory");
     size_t end = strcspn(line, "\n");
@@ -362,8 +362,10 @@ static int ctl_write(tm_fs *fs, const tm_node *node, const char *bytes, size_t l
     if (!*argument)
         return tm_fail(req, EINVAL, "ctl: '%s': a command and its argument", line);
     for (size_t i = 0; i < TM_ARRAY_LEN(commands); i++)
-        if (strcmp(line, commands[i].name) == 0)
-            return commands[i].run(fs, argument, req);
+        if (strcmp(line, commands[i].name) == 0) {
+            int rc = commands[i].run(fs, argument, req);
+            return rc < 0 ? rc : 1;
+        }
     return tm_fail(req, EINVAL,
                    "ctl: no command '%s'; there are add, remove, reload, budget, drop, "
                    "index, cancel",

@@ -28,6 +28,7 @@ static const struct {
     {"stats.tsv", TM_KIND_STATS_TSV},
     {"layers.tsv", TM_KIND_LAYERS_TSV},
     {"index", TM_KIND_INDEX},
+    {"query", TM_KIND_QUERIES},
     {"tensors", TM_KIND_TENSORS},
     {"tree", TM_KIND_MODULES},
     {"layers", TM_KIND_LAYERS},

@@ -5,11 +5,13 @@
 #include "fs/node.h"
 
 typedef struct tm_intern tm_intern;
+typedef struct tm_queries tm_queries;
 
 struct tm_fs {
     tm_tree tree;
     tm_session *session;
     tm_intern *intern;
+    tm_queries *queries;
     int64_t started_ns; /* CLOCK_REALTIME */
 };
 

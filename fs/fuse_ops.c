@@ -141,14 +141,18 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     tm_op_start(&o);
 }
 
-/* Nothing can be set; but `echo … > ctl` truncates it first. */
+/* Only a size can be set, of what takes writes: `echo … > ctl` sets it too, to no effect. */
 static int run_setattr(const tm_op *o, tm_req *req)
 {
     tm_fuse *fuse = o->fuse;
     tm_attr attr;
     TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
-    if (!(attr.mode & S_IWUSR) || S_ISDIR(attr.mode))
+    if (!(attr.mode & S_IWUSR) || S_ISDIR(attr.mode) || !fuse->tree->ops->truncate)
         return -EROFS;
+    if (o->has_size) {
+        TM_TRY(fuse->tree->ops->truncate(fuse->tree, o->ino, o->off, req));
+        TM_TRY(fuse->tree->ops->getattr(fuse->tree, o->ino, req, &attr));
+    }
     struct stat st = stat_of(fuse, &attr);
     TM_TRY(tm_op_claim(o));
     tm_ignore(fuse_reply_attr(o->fuse_req, &st, 0));
@@ -158,13 +162,18 @@ static int run_setattr(const tm_op *o, tm_req *req)
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
                        struct fuse_file_info *fi)
 {
-    (void)st, (void)fi;
+    (void)fi;
     if (to_set & ~(FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW |
                    FUSE_SET_ATTR_CTIME)) {
         tm_ignore(fuse_reply_err(req, EROFS));
         return;
     }
-    tm_op o = {.run = run_setattr, .fuse = fuse_of(req), .fuse_req = req, .ino = ino};
+    tm_op o = {.run = run_setattr,
+               .fuse = fuse_of(req),
+               .fuse_req = req,
+               .ino = ino,
+               .has_size = to_set & FUSE_SET_ATTR_SIZE,
+               .off = (uint64_t)st->st_size};
     tm_op_start(&o);
 }
 
@@ -280,9 +289,11 @@ static int run_write(const tm_op *o, tm_req *req)
     tm_tree *tree = o->fuse->tree;
     if (!tree->ops->write)
         return -EROFS;
-    TM_TRY(tree->ops->write(tree, o->ino, o->bytes, o->len, req));
+    int changed = tree->ops->write(tree, o->ino, &(tm_chunk){o->bytes, o->len, o->off}, req);
+    TM_TRY(changed);
     /* Who looks after the write has returned finds what it changed. */
-    tm_ignore(nanosleep(&(struct timespec){.tv_nsec = (long)(NAME_KEEP_S * 1e9)}, NULL));
+    if (changed)
+        tm_ignore(nanosleep(&(struct timespec){.tv_nsec = (long)(NAME_KEEP_S * 1e9)}, NULL));
     TM_TRY(tm_op_claim(o));
     tm_ignore(fuse_reply_write(o->fuse_req, o->len));
     return 0;
@@ -291,13 +302,71 @@ static int run_write(const tm_op *o, tm_req *req)
 static void op_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t len, off_t off,
                      struct fuse_file_info *fi)
 {
-    (void)off, (void)fi;
+    (void)fi;
     tm_op o = {.run = run_write,
                .fuse = fuse_of(req),
                .fuse_req = req,
                .ino = ino,
                .bytes = bytes,
-               .len = len};
+               .len = len,
+               .off = (uint64_t)off};
+    tm_op_start(&o);
+}
+
+static int run_create(const tm_op *o, tm_req *req)
+{
+    tm_fuse *fuse = o->fuse;
+    tm_attr attr;
+    if (!fuse->tree->ops->create)
+        return -EROFS;
+    TM_TRY(fuse->tree->ops->create(fuse->tree, o->ino, o->bytes, req, &attr));
+    struct fuse_entry_param entry = entry_of(fuse, &attr);
+    tm_op opening = *o;
+    tm_handle *handle;
+    opening.ino = attr.ino;
+    TM_TRY(open_handle(&opening, req, &handle));
+    struct fuse_file_info fi = o->fi;
+    fi.fh = (uintptr_t)handle;
+    fi.direct_io = tm_handle_file(handle)->live;
+    int rc = tm_op_claim(o);
+    if (rc < 0 || fuse_reply_create(o->fuse_req, &entry, &fi) < 0)
+        tm_handle_free(handle);
+    return rc;
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                      struct fuse_file_info *fi)
+{
+    (void)mode;
+    tm_op o = {.run = run_create,
+               .fuse = fuse_of(req),
+               .fuse_req = req,
+               .ino = parent,
+               .bytes = name,
+               .len = strlen(name),
+               .fi = *fi};
+    tm_op_start(&o);
+}
+
+static int run_unlink(const tm_op *o, tm_req *req)
+{
+    tm_tree *tree = o->fuse->tree;
+    if (!tree->ops->remove)
+        return -EROFS;
+    TM_TRY(tree->ops->remove(tree, o->ino, o->bytes, req));
+    TM_TRY(tm_op_claim(o));
+    tm_ignore(fuse_reply_err(o->fuse_req, 0));
+    return 0;
+}
+
+static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    tm_op o = {.run = run_unlink,
+               .fuse = fuse_of(req),
+               .fuse_req = req,
+               .ino = parent,
+               .bytes = name,
+               .len = strlen(name)};
     tm_op_start(&o);
 }
 
@@ -440,7 +509,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     op_mknod(req, parent, name, mode, 0);
 }
 
-static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     op_mknod(req, parent, name, 0, 0);
 }
@@ -464,13 +533,6 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const cha
     op_mknod(req, parent, name, 0, 0);
 }
 
-static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-                      struct fuse_file_info *fi)
-{
-    (void)fi;
-    op_mknod(req, parent, name, mode, 0);
-}
-
 const struct fuse_lowlevel_ops tm_fuse_ops = {
     .init = op_init,
     .lookup = op_lookup,
@@ -491,7 +553,7 @@ const struct fuse_lowlevel_ops tm_fuse_ops = {
     .mknod = op_mknod,
     .mkdir = op_mkdir,
     .unlink = op_unlink,
-    .rmdir = op_unlink,
+    .rmdir = op_rmdir,
     .symlink = op_symlink,
     .rename = op_rename,
     .link = op_link,

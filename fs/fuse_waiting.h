@@ -20,6 +20,8 @@ struct tm_op {
     fuse_ino_t ino;
     const char *bytes; /* a name, or what is written; copied where it is needed later */
     size_t len;
+    uint64_t off;  /* where it is written; or a size */
+    bool has_size; /* that is to be set */
     struct fuse_file_info fi;
     struct tm_waiting *waiting; /* set where it runs on an opener's thread */
 };

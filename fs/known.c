@@ -46,6 +46,11 @@ tm_mounted *tm_known_of(const tm_known *known)
     return known->m;
 }
 
+tm_indexes *tm_known_indexes(const tm_known *known)
+{
+    return known->indexes;
+}
+
 static void init(tm_req *req)
 {
     tm_req_init(req, TM_LANE_SELECTION);

@@ -14,6 +14,7 @@ TM_MUST_CHECK int tm_known_new(tm_session *session, tm_mounted *m, tm_req *req, 
 void tm_known_free(tm_known *known); /* accepts NULL */
 void tm_known_freep(tm_known **known);
 tm_mounted *tm_known_of(const tm_known *known);
+tm_indexes *tm_known_indexes(const tm_known *known); /* borrowed; the same while nothing changes */
 
 /* False where nothing is; what keeps an index from being read goes to the log. */
 bool tm_known_record(tm_known *known, uint32_t row, tm_stats_record *ret);

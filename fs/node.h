@@ -57,6 +57,13 @@ typedef enum tm_kind {
     TM_KIND_INDEX_TOTAL,
     TM_KIND_TENSORS,
     TM_KIND_TIED_LINK, /* item: the row it stands for */
+    /* dir_queries.c */
+    TM_KIND_QUERIES,    /* query/ */
+    TM_KIND_QUERY_TEXT, /* item: a query's number; NAME.q */
+    TM_KIND_QUERY,      /* the same of its folder, and what is in it */
+    TM_KIND_MATCHES,
+    TM_KIND_UNKNOWN,
+    TM_KIND_QUERY_ERROR,
     /* dir_modules.c */
     TM_KIND_MODULES,      /* tree/ */
     TM_KIND_MODULE,       /* item: its first row, sub: components */
@@ -154,10 +161,13 @@ typedef struct tm_kind_ops {
     /* Folders: */
     int (*lookup)(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret);
     int (*list)(tm_fs *fs, const tm_node *node, tm_lister *lister);
+    int (*create)(tm_fs *fs, const tm_node *node, const char *name, tm_req *req, tm_node *ret);
+    int (*remove)(tm_fs *fs, const tm_node *node, const char *name, tm_req *req);
     /* Files and links: */
     int (*size)(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret);
     int (*open)(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret);
-    int (*write)(tm_fs *fs, const tm_node *node, const char *bytes, size_t len, tm_req *req);
+    int (*write)(tm_fs *fs, const tm_node *node, const tm_chunk *chunk, tm_req *req); /* as there */
+    int (*truncate)(tm_fs *fs, const tm_node *node, uint64_t size, tm_req *req);
     int (*link)(tm_fs *fs, const tm_node *node, tm_req *req, char **ret);
     int64_t (*mtime)(tm_fs *fs, const tm_node *node); /* where it is not the source's */
 } tm_kind_ops;
@@ -165,6 +175,6 @@ typedef struct tm_kind_ops {
 /* The rows of the kinds of each file, gathered by tree.c. */
 extern const tm_kind_ops tm_root_kinds[], tm_control_kinds[], tm_load_kinds[], tm_model_kinds[],
     tm_module_kinds[], tm_layer_kinds[], tm_tensor_kinds[], tm_view_kinds[], tm_stats_kinds[],
-    tm_stat_kind[], tm_lod_kinds[], tm_lod_named_kinds[];
+    tm_stat_kind[], tm_lod_kinds[], tm_lod_named_kinds[], tm_query_kinds[];
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "fs/fs.h"
 #include "fs/intern.h"
+#include "fs/queries.h"
 
 /* ---- Inode numbers ---- */
 
@@ -116,6 +117,7 @@ static const kind_range ranges[] = {
     {TM_KIND_CONTROL, TM_KIND_USED, tm_control_kinds},
     {TM_KIND_LOAD, TM_KIND_LOAD_LINK, tm_load_kinds},
     {TM_KIND_MODEL, TM_KIND_TIED_LINK, tm_model_kinds},
+    {TM_KIND_QUERIES, TM_KIND_QUERY_ERROR, tm_query_kinds},
     {TM_KIND_MODULES, TM_KIND_MODULE_STATS, tm_module_kinds},
     {TM_KIND_LAYERS, TM_KIND_LAYER_STATS, tm_layer_kinds},
     {TM_KIND_TENSOR, TM_KIND_SLICE_DIR, tm_tensor_kinds},
@@ -200,8 +202,8 @@ static int fs_lookup(tm_tree *tree, uint64_t parent, const char *name, tm_req *r
     if (!ops || !ops->lookup)
         return -ENOTDIR;
     bool live = is_live(&dir, ops);
-    ret->live =
-        live && !dir.mounted; /* a name to come in load/ is waited for, a file of it is not */
+    /* A name to come in load/ or query/ is waited for, a file of a source is not. */
+    ret->live = live && (!dir.mounted || ops->create);
     ret->name_live = live;
     TM_TRY(ops->lookup(fs, &dir, name, req, &node));
     TM_TRY(tm_fs_attr(fs, &node, req, ret));
@@ -264,13 +266,48 @@ static int fs_readlink(tm_tree *tree, uint64_t ino, tm_req *req, char **ret)
     return ops && ops->link ? ops->link(fs, &node, req, ret) : -EINVAL;
 }
 
-static int fs_write(tm_tree *tree, uint64_t ino, const void *bytes, size_t len, tm_req *req)
+static int fs_write(tm_tree *tree, uint64_t ino, const tm_chunk *chunk, tm_req *req)
 {
     tm_fs *fs = as_fs(tree);
     TM_AUTO(tm_node_done) tm_node node = {0};
     TM_TRY(resolve(fs, ino, req, &node));
     const tm_kind_ops *ops = tm_kind_get(node.kind);
-    return ops && ops->write ? ops->write(fs, &node, bytes, len, req) : -EROFS;
+    return ops && ops->write ? ops->write(fs, &node, chunk, req) : -EROFS;
+}
+
+static int fs_truncate(tm_tree *tree, uint64_t ino, uint64_t size, tm_req *req)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, ino, req, &node));
+    const tm_kind_ops *ops = tm_kind_get(node.kind);
+    if (ops && ops->truncate)
+        return ops->truncate(fs, &node, size, req);
+    return ops && ops->write ? 0 : -EROFS; /* what takes commands has no size */
+}
+
+static int fs_create(tm_tree *tree, uint64_t parent, const char *name, tm_req *req, tm_attr *ret)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node dir = {0};
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    TM_TRY(resolve(fs, parent, req, &dir));
+    const tm_kind_ops *ops = tm_kind_get(dir.kind);
+    if (!ops || !ops->create)
+        return -EROFS;
+    TM_TRY(ops->create(fs, &dir, name, req, &node));
+    TM_TRY(tm_fs_attr(fs, &node, req, ret));
+    ret->name_live = true;
+    return 0;
+}
+
+static int fs_remove(tm_tree *tree, uint64_t parent, const char *name, tm_req *req)
+{
+    tm_fs *fs = as_fs(tree);
+    TM_AUTO(tm_node_done) tm_node dir = {0};
+    TM_TRY(resolve(fs, parent, req, &dir));
+    const tm_kind_ops *ops = tm_kind_get(dir.kind);
+    return ops && ops->remove ? ops->remove(fs, &dir, name, req) : -EROFS;
 }
 
 static void fs_forget(tm_tree *tree, uint64_t ino, uint64_t count)
@@ -326,6 +363,9 @@ static const tm_tree_ops fs_ops = {
     .open = fs_open,
     .readlink = fs_readlink,
     .write = fs_write,
+    .truncate = fs_truncate,
+    .create = fs_create,
+    .remove = fs_remove,
     .forget = fs_forget,
     .failed = fs_failed,
     .total_bytes = fs_total_bytes,
@@ -334,8 +374,8 @@ static const tm_tree_ops fs_ops = {
 int tm_fs_new(tm_session *session, tm_raw_way raw, tm_fs **ret)
 {
     tm_fs *fs = TM_NEW(tm_fs);
-    if (!fs || tm_intern_new(&fs->intern) < 0) {
-        free(fs);
+    if (!fs || tm_intern_new(&fs->intern) < 0 || tm_queries_new(&fs->queries) < 0) {
+        tm_fs_free(fs);
         return -ENOMEM;
     }
     struct timespec now;
@@ -353,6 +393,7 @@ void tm_fs_free(tm_fs *fs)
 {
     if (!fs)
         return;
+    tm_queries_free(fs->queries);
     tm_intern_free(fs->intern);
     free(fs);
 }

@@ -33,6 +33,13 @@ typedef struct tm_open_file {
     bool fresh; /* what the page cache has of it is forgotten when it is opened */
 } tm_open_file;
 
+/* What is written. */
+typedef struct tm_chunk {
+    const char *bytes;
+    size_t len;
+    uint64_t off;
+} tm_chunk;
+
 /* Takes one entry of a folder; false where there is no more room. NEXT continues after it. */
 typedef bool tm_emit_fn(void *ctx, const char *name, const tm_attr *attr, uint64_t next);
 
@@ -48,7 +55,12 @@ typedef struct tm_tree_ops {
     /* What a request for INO may have to wait for: tm_job.key. */
     uint64_t (*key)(tm_tree *tree, uint64_t ino);
     int (*readlink)(tm_tree *tree, uint64_t ino, tm_req *req, char **ret); /* malloc'ed */
-    int (*write)(tm_tree *tree, uint64_t ino, const void *bytes, size_t len, tm_req *req);
+    /* 1 where names may stand for something else since then, else 0. */
+    int (*write)(tm_tree *tree, uint64_t ino, const tm_chunk *chunk, tm_req *req);
+    int (*truncate)(tm_tree *tree, uint64_t ino, uint64_t size, tm_req *req);
+    /* A file of that name, empty unless it is there already; it counts as looked up. */
+    int (*create)(tm_tree *tree, uint64_t parent, const char *name, tm_req *req, tm_attr *ret);
+    int (*remove)(tm_tree *tree, uint64_t parent, const char *name, tm_req *req);
     /* The kernel has forgotten COUNT of the look-ups of INO that it was answered. */
     void (*forget)(tm_tree *tree, uint64_t ino, uint64_t count);
     /* A request for INO was answered an error, with words. */

@@ -18,7 +18,8 @@ typedef struct tm_cmd {
     int (*run)(const struct tm_cmd *cmd, int argc, char **argv); /* argv[0] is the name */
 } tm_cmd;
 
-extern const tm_cmd tm_cmd_mount, tm_cmd_umount, tm_cmd_ls, tm_cmd_cat, tm_cmd_info, tm_cmd_index;
+extern const tm_cmd tm_cmd_mount, tm_cmd_umount, tm_cmd_ls, tm_cmd_cat, tm_cmd_info, tm_cmd_index,
+    tm_cmd_query;
 
 /* "tmorph: words" on stderr; returns TM_EXIT_FAILURE. */
 int tm_complain(const char *fmt, ...) TM_PRINTF(1, 2);

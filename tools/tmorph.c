@@ -10,7 +10,8 @@
 #include "tools/cmd.h"
 
 static const tm_cmd *const commands[] = {
-    &tm_cmd_mount, &tm_cmd_umount, &tm_cmd_ls, &tm_cmd_cat, &tm_cmd_info, &tm_cmd_index,
+    &tm_cmd_mount, &tm_cmd_umount, &tm_cmd_ls,    &tm_cmd_cat,
+    &tm_cmd_info,  &tm_cmd_index,  &tm_cmd_query,
 };
 
 int tm_complain(const char *fmt, ...)

@@ -124,7 +124,7 @@ _tmorph() {
     _tmorph_words
     COMPREPLY=()
     if [[ ${#words[@]} -le 2 ]]; then
-        _tmorph_reply 'mount umount ls cat info index --help --version'
+        _tmorph_reply 'mount umount ls cat info index query --help --version'
         return 0
     fi
     case ${words[1]} in
@@ -134,6 +134,7 @@ _tmorph() {
     cat) _tmorph_sources --help paths ;;
     info) _tmorph_sources '--json --help' ;;
     index) _tmorph_index ;;
+    query) if [[ ${#words[@]} -le 3 ]]; then _tmorph_sources --help; fi ;;
     esac
     _tmorph_trim
 }

@@ -42,6 +42,7 @@ usage: tmorph COMMAND [ARGUMENT ...]
   cat     write what a mount would show at PATH of SOURCE
   info    say what SOURCE is: parameters, dtypes, layers, and what is wrong with it
   index   compute the statistics of SOURCE ahead, one index file a weight file
+  query   find the tensors of SOURCE of which EXPR is true, reading no weights
 
 'tmorph COMMAND --help' tells more; so does the manual page tmorph(1).
 exit status: 0 good, 1 findings, 2 usage or failure"
@@ -121,6 +122,7 @@ tensors.tsv
 stats.tsv
 layers.tsv
 index
+query
 tensors
 tree
 layers

@@ -30,7 +30,7 @@ offers() {
     expect 0 "$(printf '%s\n' "$@")" '' complete_line "$line"
 }
 
-offers "$tmorph " mount umount ls cat info index --help --version
+offers "$tmorph " mount umount ls cat info index query --help --version
 offers "$tmorph m" mount
 offers "$tmorph --v" --version
 offers "$tmorph mount -" -f -o --help
@@ -60,6 +60,8 @@ offers "$tmorph info models/tiny/m" models/tiny/model.safetensors
 offers "$tmorph index --" --jobs --out --part --help
 offers "$tmorph index --out poi" points
 offers "$tmorph index mod" models
+offers "$tmorph query mod" models
+offers "$tmorph query models/tiny ab"
 offers "$tmorph umount poi" points
 offers "$tmorph umount -" --help
 offers "$tmorph unknown "

@@ -142,7 +142,7 @@ static void expect_stale(uint64_t ino)
                  : i == 2 ? tree->ops->list(tree, ino, 0, list_emit, &l, &req)
                  : i == 3 ? tree->ops->open(tree, ino, &req, &file)
                  : i == 4 ? tree->ops->readlink(tree, ino, &req, &target)
-                          : tree->ops->write(tree, ino, "x", 1, &req);
+                          : tree->ops->write(tree, ino, &(tm_chunk){"x", 1, 0}, &req);
         assert_int_equal(rc, -ESTALE);
         assert_string_equal(tm_req_words(&req), "what was mounted here was replaced or removed");
     }

@@ -475,8 +475,8 @@ static void what_cannot_be_done_with_an_entry_is_refused(void **state)
     assert_int_equal(try_look_up(file.ino, "x", &attr), -ENOTDIR);
     assert_int_equal(tree->ops->list(tree, file.ino, 0, list_emit, &l, &req), -ENOTDIR);
     assert_int_equal(tree->ops->readlink(tree, folder.ino, &req, &target), -EINVAL);
-    assert_int_equal(tree->ops->write(tree, file.ino, "x", 1, &req), -EROFS);
-    assert_int_equal(tree->ops->write(tree, folder.ino, "x", 1, &req), -EROFS);
+    assert_int_equal(tree->ops->write(tree, file.ino, &(tm_chunk){"x", 1, 0}, &req), -EROFS);
+    assert_int_equal(tree->ops->write(tree, folder.ino, &(tm_chunk){"x", 1, 0}, &req), -EROFS);
     attr.live = false;
     assert_int_equal(try_look_up(find("models").ino, "nothing", &attr), -ENOENT);
     assert_true(attr.live);

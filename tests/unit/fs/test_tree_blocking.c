@@ -144,7 +144,7 @@ static void ask_file(answers *a, const char *name, uint64_t ino)
     if (rc == 0)
         close_file(file.blob);
     req = hasty_request();
-    rc = tree->ops->write(tree, ino, "reload llama", 12, &req);
+    rc = tree->ops->write(tree, ino, &(tm_chunk){"reload llama", 12, 0}, &req);
     assert_true(rc == -EROFS || rc == -EINPROGRESS);
 }
 
