@@ -26,7 +26,7 @@ static int cache_folder(char **ret)
 
 bool tm_index_is_unfinished(const char *name)
 {
-    static const char *const ends[] = {".tmidx.part", ".tmidx.tmp"};
+    static const char *const ends[] = {".tmidx.part", ".tmidx.tmp", ".tmtiles.part"};
     size_t len = strlen(name);
     for (size_t i = 0; i < TM_ARRAY_LEN(ends); i++)
         if (len > strlen(ends[i]) && strcmp(name + len - strlen(ends[i]), ends[i]) == 0)

@@ -12,6 +12,7 @@ enum {
 /* A checkpoint or collection that was asked for. */
 typedef struct asked {
     tm_mounted *m; /* referenced */
+    bool pyramids;
     struct asked *next;
 } asked;
 
@@ -112,13 +113,17 @@ static void log_end(tm_background *b, const tm_mounted *m, int rc, const tm_req 
                    report->tensors, report->shards);
 }
 
-static int index_one(tm_background *b, tm_mounted *m)
+static int index_one(tm_background *b, tm_mounted *m, bool pyramids)
 {
     tm_req req;
     tm_req_init(&req, TM_LANE_INDEX);
     req.may_block = true;
-    tm_indexing_params params = {
-        .session = b->session, .mounted = m, .lane = TM_LANE_INDEX, .progress = tell, .ctx = b};
+    tm_indexing_params params = {.session = b->session,
+                                 .mounted = m,
+                                 .pyramids = pyramids,
+                                 .lane = TM_LANE_INDEX,
+                                 .progress = tell,
+                                 .ctx = b};
     tm_indexing_report report;
     set_current(b, m, &req);
     int rc = tm_indexing_run(&params, &req, &report);
@@ -127,16 +132,17 @@ static int index_one(tm_background *b, tm_mounted *m)
     return rc;
 }
 
-/* M, or every checkpoint in it; -EINTR where that was cancelled. UNSEEN: only what needs it. */
-static int index_below(tm_background *b, tm_mounted *m, bool unseen)
+/* M, or every checkpoint in it; -EINTR where that was cancelled. HOW: as it was asked for; NULL: it
+ * was not, so only what was not seen yet. */
+static int index_below(tm_background *b, tm_mounted *m, const asked *how)
 {
     int rc = 0;
     if (is_stopping(b))
         return -EINTR;
-    if (unseen && seen(b, m->serial))
+    if (!how && seen(b, m->serial))
         return 0;
     if (m->model)
-        rc = index_one(b, m);
+        rc = index_one(b, m, how && how->pyramids);
     for (uint32_t i = 0; rc != -EINTR && i < m->member_count; i++) {
         TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
         tm_req req;
@@ -144,7 +150,7 @@ static int index_below(tm_background *b, tm_mounted *m, bool unseen)
         req.may_block = true;
         if (m->members[i].shown &&
             tm_session_member(b->session, m, m->members[i].name, &req, &member) == 0)
-            rc = index_below(b, member, unseen);
+            rc = index_below(b, member, how);
     }
     return rc;
 }
@@ -155,7 +161,7 @@ static void index_what_is_new(tm_background *b)
         TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(b->session, i);
         if (!m)
             return;
-        tm_ignore(index_below(b, m, true)); /* what was cancelled is seen */
+        tm_ignore(index_below(b, m, NULL)); /* what was cancelled is seen */
     }
 }
 
@@ -183,7 +189,7 @@ static void *background_main(void *arg)
             wait_a_while(b);
         pthread_mutex_unlock(&b->lock);
         if (a)
-            tm_ignore(index_below(b, a->m, false)); /* the log says how it ended */
+            tm_ignore(index_below(b, a->m, a)); /* the log says how it ended */
         else if (b->all)
             index_what_is_new(b);
         pthread_mutex_lock(&b->lock);
@@ -219,15 +225,25 @@ static bool is_waiting(const tm_background *b, const tm_mounted *m)
            (b->current && b->current->serial == m->serial);
 }
 
-int tm_background_index(tm_background *b, tm_mounted *m, tm_req *req)
+/* Whether M was asked for already, and no less of it. */
+static bool is_asked(const tm_background *b, const tm_mounted *m, bool pyramids)
+{
+    bool doing = b->doing && b->doing->m->serial == m->serial && b->doing->pyramids >= pyramids;
+    bool asked_for = doing || (!pyramids && is_waiting(b, m));
+    for (const asked *a = b->first; !asked_for && a; a = a->next)
+        asked_for = a->m->serial == m->serial && a->pyramids >= pyramids;
+    return asked_for;
+}
+
+int tm_background_index(tm_background *b, tm_mounted *m, bool pyramids, tm_req *req)
 {
     asked *a = malloc(sizeof(*a));
     int rc = a ? 0 : -ENOMEM;
     pthread_mutex_lock(&b->lock);
     if (rc == 0)
         rc = start(b);
-    if (rc == 0 && !is_waiting(b, m)) {
-        *a = (asked){tm_mounted_ref(m), NULL};
+    if (rc == 0 && !is_asked(b, m, pyramids)) {
+        *a = (asked){tm_mounted_ref(m), pyramids, NULL};
         *b->last = TM_STEAL(a);
         b->last = &(*b->last)->next;
         pthread_cond_signal(&b->wake);

@@ -14,8 +14,10 @@ TM_MUST_CHECK int tm_background_new(tm_session *session, bool all, tm_background
 /* Stops soon, and keeps what is done. Accepts NULL. */
 void tm_background_free(tm_background *background);
 
-/* Has M indexed: a checkpoint, or every checkpoint of a collection. -ENOMEM. */
-TM_MUST_CHECK int tm_background_index(tm_background *background, tm_mounted *m, tm_req *req);
+/* Has M indexed: a checkpoint, or every checkpoint of a collection; levels of detail too where
+ * PYRAMIDS are wanted. -ENOMEM. */
+TM_MUST_CHECK int tm_background_index(tm_background *background, tm_mounted *m, bool pyramids,
+                                      tm_req *req);
 /* Neither M nor a member of it is indexed any further, until it is asked for. */
 void tm_background_cancel(tm_background *background, const tm_mounted *m);
 

@@ -304,11 +304,16 @@ static int run_drop(tm_fs *fs, char *argument, tm_req *req)
 
 static int run_index(tm_fs *fs, char *argument, tm_req *req)
 {
+    static const char word[] = " pyramids";
     TM_AUTO(tm_mounted_unrefp) tm_mounted *m = NULL;
+    size_t len = strlen(argument), word_len = sizeof(word) - 1;
+    bool pyramids = len > word_len && strcmp(argument + len - word_len, word) == 0;
+    if (pyramids)
+        argument[len - word_len] = '\0';
     TM_TRY(tm_session_get(fs->session, argument, req, &m));
     if (!tm_mounted_has_models(m))
         return tm_fail(req, EINVAL, "ctl: index %s: it has no tensors", argument);
-    return tm_background_index(tm_session_background(fs->session), m, req);
+    return tm_background_index(tm_session_background(fs->session), m, pyramids, req);
 }
 
 static int run_cancel(tm_fs *fs, char *argument, tm_req *req)

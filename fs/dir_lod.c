@@ -11,6 +11,7 @@
 #include "formats/picture.h"
 #include "formats/view_npy.h"
 #include "fs/fs.h"
+#include "fs/indexed_level.h"
 #include "fs/intern.h"
 #include "fs/level_picture.h"
 #include "fs/tensor_node.h"
@@ -263,12 +264,22 @@ static int lod_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
                                 "has levels that fit no file");
 }
 
-static int npy_of(const tm_tile_source *source, const lod_name *name, tm_blob **ret)
+/* Which reducer a file needs. */
+static tm_reducer reducer_of(const lod_name *name)
 {
-    TM_AUTO(tm_tensor_unrefp) tm_tensor *level = NULL;
+    return name->what == LOD_TILE      ? TM_REDUCE_COUNT
+           : name->what == LOD_PICTURE ? TM_REDUCE_MEAN
+                                       : name->reducer;
+}
+
+/* KEPT: the level where it was kept, or NULL. */
+static int npy_of(const tm_tile_source *source, const lod_name *name, tm_tensor *kept,
+                  tm_blob **ret)
+{
+    TM_AUTO(tm_tensor_unrefp) tm_tensor *level = kept ? tm_tensor_ref(kept) : NULL;
     TM_AUTO(tm_tensor_unrefp) tm_tensor *box = NULL;
-    tm_reducer reducer = name->what == LOD_TILE ? TM_REDUCE_COUNT : name->reducer;
-    TM_TRY(tm_level_tensor_new(source, name->level, reducer, TM_LANE_VISIBLE, &level));
+    if (!level)
+        TM_TRY(tm_level_tensor_new(source, name->level, reducer_of(name), TM_LANE_VISIBLE, &level));
     if (name->what == LOD_CELLS)
         return tm_view_npy_new(level, ret);
     tm_planes planes = tm_planes_of(source->tensor->dims, source->tensor->rank);
@@ -283,11 +294,18 @@ static int lod_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     TM_AUTO(tm_tensor_unrefp) tm_tensor *values = NULL;
     lod_name name = name_of(node);
     TM_TRY(tm_tensor_node_values(node, req, &values));
-    tm_tile_source source = tm_tensor_node_source(fs, node, values);
-    int rc = name.what == LOD_PICTURE
-                 ? tm_level_picture_new(&source, name.level, name.plane,
-                                        tm_tensor_node_row(node)->dtype, TM_LANE_VISIBLE, ret)
-                 : npy_of(&source, &name, ret);
+    TM_AUTO(tm_tensor_unrefp) tm_tensor *kept = NULL;
+    TM_TRY(tm_indexed_level_find(fs, node, name.level, reducer_of(&name), req, &kept));
+    tm_level_picture picture = {
+        .source = tm_tensor_node_source(fs, node, values),
+        .level = name.level,
+        .plane = name.plane,
+        .dtype = tm_tensor_node_row(node)->dtype,
+        .lane = TM_LANE_VISIBLE,
+        .means = kept,
+    };
+    int rc = name.what == LOD_PICTURE ? tm_level_picture_new(&picture, ret)
+                                      : npy_of(&picture.source, &name, kept, ret);
     return rc < 0 ? out_of_memory(req) : 0;
 }
 

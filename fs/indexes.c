@@ -17,14 +17,21 @@ typedef struct found {
     char *path;
     tm_file_identity identity;
     tm_blob *blob;
-    tm_index *index; /* NULL: it does not fit */
+    tm_index *index; /* of a file of either kind; both NULL: it does not fit */
+    tm_tiles *tiles;
 } found;
+
+typedef enum file_kind {
+    INDEX_FILE,
+    TILES_FILE,
+    FILE_KINDS
+} file_kind;
 
 struct tm_indexes {
     atomic_uint refs;
     tm_session *session;
     tm_shards *shards;
-    found *(*found)[TM_INDEX_PLACES]; /* of each shard; NULL: none there */
+    found *(*found)[FILE_KINDS][TM_INDEX_PLACES]; /* of each shard; NULL: none there */
 };
 
 static int out_of_memory(tm_req *req)
@@ -39,6 +46,7 @@ static void found_unref(found *f)
     if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
         return;
     tm_index_close(f->index);
+    tm_tiles_close(f->tiles);
     tm_blob_unref(f->blob);
     free(f->path);
     free(f);
@@ -88,13 +96,15 @@ static bool is_of_the_asker(int rc)
 }
 
 /* Opens it. What does not fit is remembered as such, and said once. */
-static int open_index(tm_session *session, found *f, const uint8_t *fingerprint, tm_req *req)
+static int open_found(tm_session *session, found *f, file_kind kind, const uint8_t *fingerprint,
+                      tm_req *req)
 {
     tm_req part;
     tm_req_init_part(&part, req);
     part.may_block = true;
     tm_byte_source source = {.name = f->path, .size = f->blob->size, .ctx = f, .read = read_found};
-    int rc = tm_index_open(&source, fingerprint, &part, &f->index);
+    int rc = kind == INDEX_FILE ? tm_index_open(&source, fingerprint, &part, &f->index)
+                                : tm_tiles_open(&source, f->blob, fingerprint, &part, &f->tiles);
     if (is_of_the_asker(rc))
         return tm_fail(req, -rc, "%s", tm_req_words(&part));
     if (rc < 0)
@@ -118,22 +128,31 @@ static bool is_same_file(const found *f, const struct stat *st)
     return f && tm_file_identity_equal(&f->identity, &now);
 }
 
-/* What lies at PLACE, of shard I, or what was found there BEFORE (may be NULL). */
-static int look(tm_indexes *self, uint32_t i, tm_index_where where, found *before, tm_req *req)
+/* Where a file may lie. */
+typedef struct spot {
+    uint32_t shard;
+    file_kind kind;
+    tm_index_where where;
+} spot;
+
+/* What lies at AT, or what was found there BEFORE (may be NULL). */
+static int look(tm_indexes *self, const spot *at, found *before, tm_req *req)
 {
+    uint32_t i = at->shard;
     uint8_t fingerprint[TM_FINGERPRINT_BYTES] = {0};
     const char *folder = tm_session_index_folder(self->session);
     tm_index_place place = tm_shards_place(self->shards, i, folder, fingerprint);
     struct stat st;
-    if (where == TM_INDEX_IN_CACHE && tm_index_cache_exists())
+    place.suffix = at->kind == INDEX_FILE ? TM_INDEX_SUFFIX : TM_TILES_SUFFIX;
+    if (at->where == TM_INDEX_IN_CACHE && tm_index_cache_exists())
         TM_TRY(tm_shards_fingerprint(self->shards, i, req, fingerprint));
-    char *path = path_of(&place, where);
+    char *path = path_of(&place, at->where);
     if (!path || stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
         free(path);
         return 0;
     }
     if (is_same_file(before, &st)) {
-        self->found[i][where] = found_ref(before);
+        self->found[i][at->kind][at->where] = found_ref(before);
         free(path);
         return 0;
     }
@@ -143,20 +162,28 @@ static int look(tm_indexes *self, uint32_t i, tm_index_where where, found *befor
     int rc = found_new(self->session, path, &part, &f);
     if (rc < 0)
         return is_of_the_asker(rc) ? tm_fail(req, -rc, "%s", tm_req_words(&part)) : 0;
-    self->found[i][where] = f;
+    self->found[i][at->kind][at->where] = f;
     TM_TRY(tm_shards_fingerprint(self->shards, i, req, fingerprint));
-    return open_index(self->session, f, fingerprint, req);
+    return open_found(self->session, f, at->kind, fingerprint, req);
+}
+
+static int look_at_shard(tm_indexes *self, uint32_t i, const tm_indexes *before, tm_req *req)
+{
+    for (int kind = 0; kind < FILE_KINDS; kind++) {
+        for (int where = 0; where < TM_INDEX_PLACES; where++) {
+            spot at = {i, (file_kind)kind, (tm_index_where)where};
+            TM_TRY(look(self, &at, before ? before->found[i][kind][where] : NULL, req));
+        }
+    }
+    return 0;
 }
 
 static int look_at_all(tm_indexes *self, const tm_indexes *before, tm_req *req)
 {
     for (uint32_t i = 0; i < self->shards->count; i++) {
-        if (self->shards->shards[i].count == 0)
-            continue;
         TM_TRY(tm_req_check(req));
-        for (int where = 0; where < TM_INDEX_PLACES; where++)
-            TM_TRY(
-                look(self, i, (tm_index_where)where, before ? before->found[i][where] : NULL, req));
+        if (self->shards->shards[i].count > 0)
+            TM_TRY(look_at_shard(self, i, before, req));
     }
     return 0;
 }
@@ -189,8 +216,8 @@ tm_indexes *tm_indexes_unref(tm_indexes *self)
     if (!self || atomic_fetch_sub_explicit(&self->refs, 1, memory_order_acq_rel) != 1)
         return NULL;
     for (uint32_t i = 0; self->found && i < self->shards->count; i++)
-        for (int where = 0; where < TM_INDEX_PLACES; where++)
-            found_unref(self->found[i][where]);
+        for (int at = 0; at < FILE_KINDS * TM_INDEX_PLACES; at++)
+            found_unref(self->found[i][at / TM_INDEX_PLACES][at % TM_INDEX_PLACES]);
     free(self->found);
     tm_shards_unref(self->shards);
     free(self);
@@ -243,8 +270,17 @@ int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes *
 static tm_index *index_of(const tm_indexes *self, uint32_t i)
 {
     for (int where = 0; where < TM_INDEX_PLACES; where++)
-        if (self->found[i][where] && self->found[i][where]->index)
-            return self->found[i][where]->index;
+        if (self->found[i][INDEX_FILE][where] && self->found[i][INDEX_FILE][where]->index)
+            return self->found[i][INDEX_FILE][where]->index;
+    return NULL;
+}
+
+/* The pyramids of a shard; NULL where none fit. */
+static tm_tiles *tiles_of(const tm_indexes *self, uint32_t i)
+{
+    for (int where = 0; where < TM_INDEX_PLACES; where++)
+        if (self->found[i][TILES_FILE][where] && self->found[i][TILES_FILE][where]->tiles)
+            return self->found[i][TILES_FILE][where]->tiles;
     return NULL;
 }
 
@@ -252,7 +288,7 @@ static bool has_one_that_does_not_fit(const tm_indexes *self, uint32_t i)
 {
     bool any = false;
     for (int where = 0; where < TM_INDEX_PLACES; where++)
-        any |= self->found[i][where] != NULL;
+        any |= self->found[i][INDEX_FILE][where] != NULL;
     return any && !index_of(self, i);
 }
 
@@ -352,15 +388,41 @@ static bool knows_all(tm_indexes *self, uint32_t i, tm_req *req)
     return true;
 }
 
-bool tm_indexes_has_all(tm_indexes *self, uint32_t i, tm_req *req)
+/* What counts where indexes are written to: those in the folder if one is named. */
+static const found *written(const tm_indexes *self, uint32_t i, file_kind kind)
 {
     const char *folder = tm_session_index_folder(self->session);
-    const found *in_folder = self->found[i][TM_INDEX_IN_FOLDER];
-    const tm_index *index = folder ? (in_folder ? in_folder->index : NULL) : index_of(self, i);
+    const found *ret = self->found[i][kind][TM_INDEX_IN_FOLDER];
+    for (int where = 0; !folder && !(ret && (ret->index || ret->tiles)) && where < TM_INDEX_PLACES;
+         where++)
+        ret = self->found[i][kind][where];
+    return ret;
+}
+
+bool tm_indexes_has_all(tm_indexes *self, uint32_t i, bool pyramids, tm_req *req)
+{
+    const found *index = written(self, i, INDEX_FILE), *tiles = written(self, i, TILES_FILE);
     tm_req part;
     tm_req_init_part(&part, req);
     part.may_block = true;
-    return index && tm_index_check(index, &part) == 0 && knows_all(self, i, &part);
+    if (!index || !index->index || tm_index_check(index->index, &part) < 0 ||
+        !knows_all(self, i, &part))
+        return false;
+    return !pyramids || (tiles && tiles->tiles && tm_tiles_check(tiles->tiles, &part) == 0);
+}
+
+int tm_indexes_pyramid(tm_indexes *self, uint32_t row, tm_req *req, tm_pyramid *ret,
+                       tm_blob **cells)
+{
+    uint32_t number = self->shards->number_of[row];
+    tm_tiles *tiles =
+        number == TM_SHARD_NONE ? NULL : tiles_of(self, self->shards->model->table.rows[row].file);
+    tm_tiles_tensor tensor;
+    if (!tiles)
+        return -ENOENT;
+    TM_TRY(tm_shards_tiles_tensor(self->shards, row, req, &tensor));
+    *ret = tensor.pyramid;
+    return tm_tiles_cells(tiles, number, &tensor, req, cells);
 }
 
 void tm_indexes_forget(tm_mounted *m)

@@ -35,9 +35,9 @@ typedef struct tm_index_report {
 } tm_index_report;
 tm_index_report tm_indexes_report(const tm_indexes *indexes);
 
-/* Whether SHARD has an index that is whole, of all its tensors, and lies where one is written to:
- * reads all of it. */
-bool tm_indexes_has_all(tm_indexes *indexes, uint32_t shard, tm_req *req);
+/* Whether SHARD has an index that is whole, of all its tensors, and lies where one is written to,
+ * and where PYRAMIDS are wanted those too: reads all of it. */
+bool tm_indexes_has_all(tm_indexes *indexes, uint32_t shard, bool pyramids, tm_req *req);
 
 /* The next who asks for those of M looks after them, however soon. */
 void tm_indexes_forget(tm_mounted *m);
@@ -53,6 +53,11 @@ TM_MUST_CHECK int tm_indexes_stats(tm_indexes *indexes, uint32_t row, tm_req *re
 /* The record of tensor ROW and its exact sums; -ENOENT (without words) where there are none. */
 TM_MUST_CHECK int tm_indexes_sums(tm_indexes *indexes, uint32_t row, tm_req *req,
                                   tm_stats_record *record, tm_sums *ret);
+
+/* The levels of detail that are kept of tensor ROW: PYRAMID and its bytes, one reference; -ENOENT
+ * (without words) where none are. */
+TM_MUST_CHECK int tm_indexes_pyramid(tm_indexes *indexes, uint32_t row, tm_req *req,
+                                     tm_pyramid *pyramid, tm_blob **ret);
 
 /* For many rows one after the other, of which neighbours are read at once. One thread at a time. */
 typedef struct tm_index_cursor tm_index_cursor;

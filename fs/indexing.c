@@ -6,6 +6,7 @@
 #include "core/order.h"
 #include "formats/index_writer.h"
 #include "fs/indexes.h"
+#include "fs/pyramid_sink.h"
 
 enum {
     TICK_MS = 100, /* how often progress is told and a cancel noticed */
@@ -22,9 +23,11 @@ typedef struct item {
     uint64_t blocks;
     tm_tensor *tensor; /* held open */
     tm_tensor_scan *scan;
-    struct item *next; /* of those that have finished */
+    tm_pyramid_sink sink; /* writer NULL: no pyramid is made */
+    struct item *next;    /* of those that have finished */
     /* Once finished: */
     int rc;
+    tm_req cells_req; /* the words of what kept cells from being written */
     char words[TM_WORDS_MAX];
     tm_stats stats;
     tm_stats_record record;
@@ -36,11 +39,13 @@ struct indexing {
     tm_shards *shards;
     tm_indexing_report *report;
     tm_index_writer *writer;
-    uint64_t done;        /* bytes of tensors that need nothing any more */
-    item **under_way;     /* [room] */
-    unsigned count;       /* of those */
-    unsigned slots, room; /* blocks that they scan at once, and that there may be */
-    pthread_mutex_t lock; /* guards what follows */
+    tm_tiles_writer *tiles;   /* NULL: no pyramids are wanted */
+    tm_tiles_tensor *tensors; /* of the shard, for those */
+    uint64_t done;            /* bytes of tensors that need nothing any more */
+    item **under_way;         /* [room] */
+    unsigned count;           /* of those */
+    unsigned slots, room;     /* blocks that they scan at once, and that there may be */
+    pthread_mutex_t lock;     /* guards what follows */
     pthread_cond_t some_finished;
     item *finished; /* list */
 };
@@ -60,6 +65,7 @@ static const tm_tensor_row *row_of(const indexing *run, uint32_t row)
 static void item_free(item *it)
 {
     tm_tensor_scan_unref(it->scan);
+    tm_pyramid_sink_done(&it->sink);
     tm_tensor_unhold(it->tensor);
     tm_tensor_unref(it->tensor);
     tm_stats_done(&it->stats);
@@ -71,6 +77,10 @@ static void scan_done(void *ctx, int rc, const char *words, tm_scan_total *total
 {
     item *it = ctx;
     indexing *run = it->run;
+    if (rc == 0 && it->sink.writer)
+        rc = tm_pyramid_sink_end(&it->sink, &it->cells_req);
+    if (*tm_req_words(&it->cells_req))
+        words = tm_req_words(&it->cells_req);
     it->rc = rc;
     strncpy(it->words, words, sizeof(it->words) - 1);
     if (rc == 0) {
@@ -87,6 +97,13 @@ static void scan_done(void *ctx, int rc, const char *words, tm_scan_total *total
     pthread_mutex_unlock(&run->lock);
 }
 
+/* The scan's own words are those of its reads. */
+static int take_cells(void *ctx, uint64_t block, const tm_lod_cell *cells)
+{
+    item *it = ctx;
+    return tm_pyramid_sink_block(&it->sink, block, cells, &it->cells_req);
+}
+
 static int scan_new(indexing *run, item *it, tm_tensor_scan **ret)
 {
     tm_tensor_scan_params params = {
@@ -95,10 +112,29 @@ static int scan_new(indexing *run, item *it, tm_tensor_scan **ret)
         .lane = run->params->lane,
         .count = it->blocks,
         .parallel = it->slots,
+        .level = it->sink.writer ? it->sink.pyramid.finest : 0,
+        .cells = it->sink.writer ? take_cells : NULL,
         .done = scan_done,
         .ctx = it,
     };
     return tm_tensor_scan_new(&params, ret) < 0 ? out_of_memory(run->req) : 0;
+}
+
+static tm_blocks blocks_of(const item *it)
+{
+    const tm_tensor *t = it->tensor;
+    return tm_blocks_of(t->dims, t->rank, tm_dtype_get(t->dtype)->bits);
+}
+
+static int sink_init(indexing *run, item *it)
+{
+    uint32_t number = run->shards->number_of[it->row];
+    if (!run->tiles || tm_tiles_writer_has(run->tiles, number))
+        return 0;
+    tm_blocks blocks = blocks_of(it);
+    int rc =
+        tm_pyramid_sink_init(&it->sink, run->tiles, number, &run->tensors[number].pyramid, &blocks);
+    return rc < 0 ? out_of_memory(run->req) : 0;
 }
 
 static int start(indexing *run, uint32_t row, uint64_t context)
@@ -107,6 +143,7 @@ static int start(indexing *run, uint32_t row, uint64_t context)
     if (!it)
         return out_of_memory(run->req);
     *it = (item){.run = run, .row = row, .context = context};
+    tm_req_init(&it->cells_req, run->params->lane);
     int rc = tm_model_values(run->shards->model, row, run->req, &it->tensor);
     if (rc == 0 && (rc = tm_tensor_hold(it->tensor, run->req)) < 0)
         it->tensor = tm_tensor_unref(it->tensor);
@@ -114,10 +151,11 @@ static int start(indexing *run, uint32_t row, uint64_t context)
         free(it);
         return rc;
     }
-    const tm_tensor *t = it->tensor;
-    it->blocks = tm_blocks_of(t->dims, t->rank, tm_dtype_get(t->dtype)->bits).count;
+    it->blocks = blocks_of(it).count;
     it->slots = (unsigned)tm_min_u64(tm_max_u64(it->blocks, 1), run->room - run->slots);
-    rc = scan_new(run, it, &it->scan);
+    rc = sink_init(run, it);
+    if (rc == 0)
+        rc = scan_new(run, it, &it->scan);
     if (rc < 0) {
         item_free(it);
         return rc;
@@ -256,6 +294,39 @@ static int scan_shard(indexing *run, const tm_shard *shard)
     return rc;
 }
 
+/* What pyramids are made of: all tensors of the shard. */
+static int list_tensors(indexing *run, const tm_shard *shard)
+{
+    run->tensors = tm_new_array(shard->count, sizeof(*run->tensors));
+    if (!run->tensors)
+        return out_of_memory(run->req);
+    for (uint32_t i = 0; i < shard->count; i++)
+        TM_TRY(tm_shards_tiles_tensor(run->shards, shard->rows[i], run->req, &run->tensors[i]));
+    return 0;
+}
+
+static int open_tiles(indexing *run, const tm_shard *shard, const tm_index_place *place)
+{
+    tm_index_place tiles = *place;
+    TM_AUTO_FREE char *path = NULL;
+    tiles.suffix = TM_TILES_SUFFIX;
+    TM_TRY(list_tensors(run, shard));
+    TM_TRY(tm_index_path_to_write(&tiles, run->req, &path));
+    tm_tiles_plan plan = {run->tensors, shard->count, place->fingerprint};
+    return tm_tiles_writer_open(path, &plan, run->req, &run->tiles);
+}
+
+/* The index is finished last: its log is the lock of both. */
+static int make_both(indexing *run, const tm_shard *shard, const tm_index_place *place)
+{
+    if (run->params->pyramids)
+        TM_TRY(open_tiles(run, shard, place));
+    TM_TRY(scan_shard(run, shard));
+    if (run->tiles)
+        TM_TRY(tm_tiles_writer_finish(run->tiles, run->req));
+    return tm_index_writer_finish(run->writer, run->req);
+}
+
 static int index_shard(indexing *run, uint32_t i)
 {
     const tm_shard *shard = &run->shards->shards[i];
@@ -266,9 +337,9 @@ static int index_shard(indexing *run, uint32_t i)
     tm_index_place place = tm_shards_place(run->shards, i, folder, fingerprint);
     TM_TRY(tm_index_path_to_write(&place, run->req, &path));
     TM_TRY(tm_index_writer_open(path, fingerprint, run->req, &run->writer));
-    int rc = scan_shard(run, shard);
-    if (rc == 0)
-        rc = tm_index_writer_finish(run->writer, run->req);
+    int rc = make_both(run, shard, &place);
+    tm_tiles_writer_close(TM_STEAL(run->tiles));
+    free(TM_STEAL(run->tensors));
     tm_index_writer_close(TM_STEAL(run->writer));
     return rc;
 }
@@ -338,7 +409,7 @@ static int index_all(indexing *run, const bool *mine, tm_indexes *there)
         part.may_block = true;
         run->req = &part;
         uint64_t done = run->done;
-        bool ready = tm_indexes_has_all(there, i, &part);
+        bool ready = tm_indexes_has_all(there, i, run->params->pyramids, &part);
         int rc = ready ? 0 : index_shard(run, i);
         run->report->ready += ready;
         run->done = rc == 0 ? done + shard->bytes : done;

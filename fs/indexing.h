@@ -18,6 +18,7 @@ typedef struct tm_indexing_report {
 typedef struct tm_indexing_params {
     tm_session *session;
     tm_mounted *mounted;  /* a checkpoint */
+    bool pyramids;        /* levels of detail too */
     unsigned part, parts; /* PART of PARTS, from 1; 0, 0: all. Shards are shared by bytes */
     tm_lane lane;
     /* Now and then, from this thread: how many of the bytes are done. NULL: not wanted. */

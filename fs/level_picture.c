@@ -5,11 +5,8 @@
 
 typedef struct picture_blob {
     tm_blob blob;
-    tm_tile_source source; /* its tensor referenced */
-    unsigned level;
-    uint64_t plane, rows, cols;
-    tm_dtype dtype;
-    tm_lane lane;
+    tm_level_picture params; /* its tensors referenced */
+    uint64_t rows, cols;
     pthread_mutex_t lock; /* guards drawn */
     uint8_t *drawn;       /* the whole file; NULL: not yet */
 } picture_blob;
@@ -51,8 +48,8 @@ static int run_draw(void *args, tm_req *req)
         .cells = a->cells,
         .nonfinite = a->nonfinite,
         .scale = tm_picture_scale(a->cells, self->rows * self->cols),
-        .level = self->level,
-        .dtype = self->dtype,
+        .level = self->params.level,
+        .dtype = self->params.dtype,
     };
     tm_picture_write(&picture, file);
     memcpy(a->dst, file + a->off, a->len);
@@ -65,15 +62,15 @@ static int run_draw(void *args, tm_req *req)
     return 0;
 }
 
-/* Cells that are the values themselves. */
-static int plan_values(picture_blob *self, tm_plan *plan, draw_args *a)
+/* Cells that are those of TENSOR: the values themselves, or means. */
+static int plan_cells(picture_blob *self, tm_tensor *tensor, tm_plan *plan, draw_args *a)
 {
     uint64_t count = self->rows * self->cols;
     float *cells = tm_plan_scratch(plan, count * sizeof(*cells));
     if (!cells)
         return tm_fail(tm_plan_req(plan), ENOMEM, "out of memory");
     a->cells = cells;
-    TM_TRY(tm_tensor_plan_f32(self->source.tensor, plan, self->plane * count, count, cells));
+    TM_TRY(tm_tensor_plan_f32(tensor, plan, self->params.plane * count, count, cells));
     return tm_plan_run(plan, run_draw, a, sizeof(*a));
 }
 
@@ -84,17 +81,20 @@ static int picture_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, 
     tm_tile *tile;
     if (copy_drawn(self, off, len, dst))
         return 0;
-    if (self->level == 0)
-        return plan_values(self, plan, &a);
-    int rc = self->level > TM_BLOCK_LEVEL
-                 ? tm_tile_coarse_get(&self->source, self->plane, self->lane, &tile)
-                 : tm_tile_plane_get(&self->source, self->level, self->plane, self->lane, &tile);
+    if (self->params.level == 0 || self->params.means)
+        return plan_cells(
+            self, self->params.means ? self->params.means : self->params.source.tensor, plan, &a);
+    int rc =
+        self->params.level > TM_BLOCK_LEVEL
+            ? tm_tile_coarse_get(&self->params.source, self->params.plane, self->params.lane, &tile)
+            : tm_tile_plane_get(&self->params.source, self->params.level, self->params.plane,
+                                self->params.lane, &tile);
     if (rc < 0)
         return tm_fail(tm_plan_req(plan), ENOMEM, "out of memory");
     TM_TRY(tm_plan_tile(plan, tile));
     if (tm_shared_poll(&tile->shared) < 0)
         return tm_plan_wait(plan, &tile->shared);
-    tm_level_cells cells = tm_tile_cells(tile, self->level);
+    tm_level_cells cells = tm_tile_cells(tile, self->params.level);
     a.cells = cells.of[TM_REDUCE_MEAN];
     a.nonfinite = cells.of[TM_REDUCE_NONFINITE];
     return tm_plan_run(plan, run_draw, &a, sizeof(a));
@@ -102,18 +102,19 @@ static int picture_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, 
 
 static int picture_hold(tm_blob *blob, tm_req *req)
 {
-    return tm_tensor_hold(as_picture(blob)->source.tensor, req);
+    return tm_tensor_hold(as_picture(blob)->params.source.tensor, req);
 }
 
 static void picture_unhold(tm_blob *blob)
 {
-    tm_tensor_unhold(as_picture(blob)->source.tensor);
+    tm_tensor_unhold(as_picture(blob)->params.source.tensor);
 }
 
 static void picture_free(tm_blob *blob)
 {
     picture_blob *self = as_picture(blob);
-    tm_tensor_unref(self->source.tensor);
+    tm_tensor_unref(self->params.source.tensor);
+    tm_tensor_unref(self->params.means);
     pthread_mutex_destroy(&self->lock);
     free(self->drawn);
     free(self);
@@ -127,21 +128,19 @@ static const tm_blob_ops picture_ops = {
     .free = picture_free,
 };
 
-int tm_level_picture_new(const tm_tile_source *source, unsigned level, uint64_t plane,
-                         tm_dtype dtype, tm_lane lane, tm_blob **ret)
+int tm_level_picture_new(const tm_level_picture *params, tm_blob **ret)
 {
     picture_blob *self = TM_NEW(picture_blob);
     if (!self)
         return -ENOMEM;
-    tm_planes planes = tm_planes_of(source->tensor->dims, source->tensor->rank);
-    self->source = *source;
-    tm_tensor_ref(self->source.tensor);
-    self->level = level;
-    self->plane = plane;
-    self->rows = tm_planes_level_dim(planes.rows, level);
-    self->cols = tm_planes_level_dim(planes.cols, level);
-    self->dtype = dtype;
-    self->lane = lane;
+    const tm_tensor *tensor = params->source.tensor;
+    tm_planes planes = tm_planes_of(tensor->dims, tensor->rank);
+    self->params = *params;
+    tm_tensor_ref(self->params.source.tensor);
+    if (self->params.means)
+        tm_tensor_ref(self->params.means);
+    self->rows = tm_planes_level_dim(planes.rows, params->level);
+    self->cols = tm_planes_level_dim(planes.cols, params->level);
     pthread_mutex_init(&self->lock, NULL);
     tm_blob_init(&self->blob, &picture_ops, tm_picture_size(self->rows, self->cols));
     assert(self->blob.size > 0);

@@ -171,6 +171,21 @@ int tm_shards_context(tm_shards *s, uint32_t row, tm_req *req, uint64_t *ret)
     return 0;
 }
 
+int tm_shards_tiles_tensor(tm_shards *s, uint32_t row, tm_req *req, tm_tiles_tensor *ret)
+{
+    const tm_tensor_table *table = &s->model->table;
+    const tm_tensor_row *r = &table->rows[row];
+    *ret = (tm_tiles_tensor){
+        .name = tm_row_name(table, r),
+        .name_len = r->name_len,
+        .dtype = tm_model_values_dtype(s->model, row),
+        .scaled = tm_model_part(s->model, row) != NULL,
+        .stored_bytes = r->bytes,
+    };
+    ret->pyramid = tm_pyramid_of(tm_row_dims(table, r), r->rank, ret->dtype, r->bytes);
+    return tm_shards_context(s, row, req, &ret->context);
+}
+
 tm_index_place tm_shards_place(const tm_shards *s, uint32_t i, const char *folder,
                                const uint8_t *fingerprint)
 {
@@ -178,7 +193,7 @@ tm_index_place tm_shards_place(const tm_shards *s, uint32_t i, const char *folde
         .folder = folder,
         .name = s->shards[i].name,
         .shard = s->shards[i].path,
-        .suffix = ".tmidx",
+        .suffix = TM_INDEX_SUFFIX,
         .fingerprint = fingerprint,
         .not_beside = s->not_beside,
     };

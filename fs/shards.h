@@ -9,6 +9,7 @@
 #define TM_FS_SHARDS_H
 
 #include "formats/index_place.h"
+#include "formats/tiles_file.h"
 #include "fs/mounted.h"
 
 typedef struct tm_shard {
@@ -52,6 +53,13 @@ TM_MUST_CHECK int tm_shards_fingerprint(tm_shards *shards, uint32_t shard, tm_re
  * fingerprint. May block.
  */
 TM_MUST_CHECK int tm_shards_context(tm_shards *shards, uint32_t row, tm_req *req, uint64_t *ret);
+
+/* ROW as the files of pyramids know it. May block. */
+TM_MUST_CHECK int tm_shards_tiles_tensor(tm_shards *shards, uint32_t row, tm_req *req,
+                                         tm_tiles_tensor *ret);
+
+#define TM_INDEX_SUFFIX ".tmidx"
+#define TM_TILES_SUFFIX ".tmtiles"
 
 /* Where the index of a shard lies. FOLDER: named by the user, or NULL; what RET borrows lives as
  * long as SHARDS and FINGERPRINT. */

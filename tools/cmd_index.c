@@ -15,6 +15,7 @@ enum {
 
 typedef struct command {
     unsigned jobs, part, parts;
+    bool pyramids;
     const char *out;
     tm_offline offline;
     tm_progress progress;
@@ -66,6 +67,7 @@ static int index_checkpoint(void *ctx, tm_mounted *m, tm_req *req)
     tm_indexing_params params = {
         .session = c->offline.session,
         .mounted = m,
+        .pyramids = c->pyramids,
         .part = c->part,
         .parts = c->parts,
         .lane = TM_LANE_ANALYSIS,
@@ -130,6 +132,7 @@ static int parse(const tm_cmd *cmd, command *c, int argc, char **argv)
         {"jobs", required_argument, NULL, 'j'},
         {"out", required_argument, NULL, 'o'},
         {"part", required_argument, NULL, 'p'},
+        {"pyramids", no_argument, NULL, 'P'},
         {0},
     };
     optind = 1;
@@ -140,6 +143,7 @@ static int parse(const tm_cmd *cmd, command *c, int argc, char **argv)
             return tm_usage_error(cmd, "--part %s: I/N is needed, such as 3/8", optarg);
         if (o == 'o')
             c->out = optarg;
+        c->pyramids |= o == 'P';
         if (o == '?')
             return TM_EXIT_FAILURE; /* getopt has said why */
     }
@@ -180,12 +184,14 @@ static int run(const tm_cmd *cmd, int argc, char **argv)
 
 const tm_cmd tm_cmd_index = {
     .name = "index",
-    .usage = "[--jobs N] [--part I/N] [--out DIR] SOURCE ...",
+    .usage = "[--pyramids] [--jobs N] [--part I/N] [--out DIR] SOURCE ...",
     .words = "compute the statistics of SOURCE ahead, one index file a weight file",
     .help =
         "Reads every tensor once and writes FILE.tmidx beside each weight file, or to\n"
         "$XDG_CACHE_HOME/tmorph/index where that folder is not to be written to. A mount finds\n"
         "them there. An interrupted run is taken up by the next.\n\n"
+        "  --pyramids  levels of detail too, in FILE.tmtiles\n"
+        "  --pyramids  levels of detail too, in FILE.tmtiles\n"
         "  --jobs N    threads that compute (default: the cores)\n"
         "  --out DIR   write them to DIR, which the mount option index-dir then names\n"
         "  --part I/N  the I-th of N parts, alike in bytes: for N machines at once\n",

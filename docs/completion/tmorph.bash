@@ -115,7 +115,7 @@ _tmorph_sources() {
 _tmorph_index() {
     case ${words[${#words[@]} - 2]} in
     --out) _tmorph_files -d ;;
-    *) _tmorph_sources '--jobs --out --part --help' ;;
+    *) _tmorph_sources '--pyramids --jobs --out --part --help' ;;
     esac
 }
 

@@ -57,7 +57,7 @@ offers "$tmorph cat nothing::t"
 offers "$tmorph cat -" --help
 offers "$tmorph info --" --json --help
 offers "$tmorph info models/tiny/m" models/tiny/model.safetensors
-offers "$tmorph index --" --jobs --out --part --help
+offers "$tmorph index --" --pyramids --jobs --out --part --help
 offers "$tmorph index --out poi" points
 offers "$tmorph index mod" models
 offers "$tmorph query mod" models
