@@ -413,8 +413,10 @@ static int index_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret
     static const char *const states[] = {"none", "partial", "fresh", "stale"};
     tm_indexes *indexes;
     char text[INDEX_TEXT_BYTES + 1];
+    if (!req->may_block)
+        return -EINPROGRESS;
     TM_TRY(tm_indexes_get(fs->session, node->mounted, req, &indexes));
-    tm_index_report report = tm_indexes_report(indexes);
+    tm_index_report report = tm_indexes_report(indexes, req);
     tm_indexes_unref(indexes);
     uint64_t under_way;
     if (tm_background_has(tm_session_background(fs->session), node->mounted, &under_way) &&

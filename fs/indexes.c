@@ -19,6 +19,7 @@ typedef struct found {
     tm_blob *blob;
     tm_index *index; /* of a file of either kind; both NULL: it does not fit */
     tm_tiles *tiles;
+    atomic_bool damaged; /* as was found while it was read: it fits no more */
 } found;
 
 typedef enum file_kind {
@@ -32,6 +33,10 @@ struct tm_indexes {
     tm_session *session;
     tm_shards *shards;
     found *(*found)[FILE_KINDS][TM_INDEX_PLACES]; /* of each shard; NULL: none there */
+    pthread_mutex_t lock;                         /* guards what follows */
+    bool reported;
+    tm_index_report report; /* once it was made, until damage is found */
+    unsigned damages;       /* that were found */
 };
 
 static int out_of_memory(tm_req *req)
@@ -195,6 +200,7 @@ static int indexes_new(tm_session *session, tm_mounted *m, const tm_indexes *bef
     if (!self)
         return out_of_memory(req);
     atomic_init(&self->refs, 1);
+    pthread_mutex_init(&self->lock, NULL);
     self->session = session;
     TM_TRY(tm_shards_of(tm_session_sched(session), m, req, &self->shards));
     self->found = tm_new_array(self->shards->count, sizeof(*self->found));
@@ -220,6 +226,7 @@ tm_indexes *tm_indexes_unref(tm_indexes *self)
             found_unref(self->found[i][at / TM_INDEX_PLACES][at % TM_INDEX_PLACES]);
     free(self->found);
     tm_shards_unref(self->shards);
+    pthread_mutex_destroy(&self->lock);
     free(self);
     return NULL;
 }
@@ -266,50 +273,39 @@ int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes *
 
 /* ---- What they know ---- */
 
-/* The index of a shard; NULL where none fits. */
+static bool is_usable(const found *f)
+{
+    return f && (f->index || f->tiles) && !atomic_load(&f->damaged);
+}
+
+/* The file of a shard that is used; NULL where none fits. */
+static found *used(const tm_indexes *self, uint32_t i, file_kind kind)
+{
+    for (int where = 0; where < TM_INDEX_PLACES; where++)
+        if (is_usable(self->found[i][kind][where]))
+            return self->found[i][kind][where];
+    return NULL;
+}
+
 static tm_index *index_of(const tm_indexes *self, uint32_t i)
 {
-    for (int where = 0; where < TM_INDEX_PLACES; where++)
-        if (self->found[i][INDEX_FILE][where] && self->found[i][INDEX_FILE][where]->index)
-            return self->found[i][INDEX_FILE][where]->index;
-    return NULL;
+    const found *f = used(self, i, INDEX_FILE);
+    return f ? f->index : NULL;
 }
 
-/* The pyramids of a shard; NULL where none fit. */
-static tm_tiles *tiles_of(const tm_indexes *self, uint32_t i)
+/* What RC of reading the index (or the pyramids) of a shard says of it; returns RC. */
+static int note(tm_indexes *self, uint32_t i, file_kind kind, int rc, const tm_req *req)
 {
-    for (int where = 0; where < TM_INDEX_PLACES; where++)
-        if (self->found[i][TILES_FILE][where] && self->found[i][TILES_FILE][where]->tiles)
-            return self->found[i][TILES_FILE][where]->tiles;
-    return NULL;
-}
-
-static bool has_one_that_does_not_fit(const tm_indexes *self, uint32_t i)
-{
-    bool any = false;
-    for (int where = 0; where < TM_INDEX_PLACES; where++)
-        any |= self->found[i][INDEX_FILE][where] != NULL;
-    return any && !index_of(self, i);
-}
-
-tm_index_report tm_indexes_report(const tm_indexes *self)
-{
-    tm_index_report report = {TM_INDEX_NONE, 0, 0};
-    bool stale = false;
-    for (uint32_t i = 0; i < self->shards->count; i++) {
-        const tm_shard *shard = &self->shards->shards[i];
-        const tm_index *index = index_of(self, i);
-        report.total += shard->bytes;
-        /* One of fewer tensors was made when some could not be read. */
-        if (index && tm_index_count(index) >= shard->count)
-            report.done += shard->bytes;
-        stale |= has_one_that_does_not_fit(self, i);
-    }
-    report.state = report.done == report.total ? TM_INDEX_FRESH
-                   : stale                     ? TM_INDEX_STALE
-                   : report.done > 0           ? TM_INDEX_PARTIAL
-                                               : TM_INDEX_NONE;
-    return report;
+    found *f = rc == -EBADMSG ? used(self, i, kind) : NULL;
+    if (!f || atomic_exchange(&f->damaged, true))
+        return rc;
+    tm_log_add(tm_session_log(self->session), TM_LOG_WARNING, "%s; it is not used",
+               tm_req_words(req));
+    pthread_mutex_lock(&self->lock);
+    self->damages++;
+    self->reported = false;
+    pthread_mutex_unlock(&self->lock);
+    return rc;
 }
 
 /* Whether what an index says is of tensor ROW as it is now. */
@@ -337,7 +333,8 @@ static int find(tm_indexes *self, uint32_t row, tm_req *req, tm_index **ret_inde
     tm_index *index = number == TM_SHARD_NONE ? NULL : index_of(self, r->file);
     if (!index)
         return -ENOENT;
-    TM_TRY(tm_index_find_near(index, number, tm_row_name(table, r), r->name_len, req, ret));
+    int rc = tm_index_find_near(index, number, tm_row_name(table, r), r->name_len, req, ret);
+    TM_TRY(note(self, r->file, INDEX_FILE, rc, req));
     *ret_index = index;
     return fits(self, row, ret, req) ? 0 : -ENOENT;
 }
@@ -352,13 +349,19 @@ bool tm_indexes_record(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_rec
     return true;
 }
 
+static uint32_t shard_of(const tm_indexes *self, uint32_t row)
+{
+    return self->shards->model->table.rows[row].file;
+}
+
 int tm_indexes_stats(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *record,
                      unsigned *shift, tm_stats *ret)
 {
     tm_index *index;
     tm_index_tensor tensor;
     TM_TRY(find(self, row, req, &index, &tensor));
-    TM_TRY(tm_index_stats(index, &tensor, req, ret));
+    int rc = tm_index_stats(index, &tensor, req, ret);
+    TM_TRY(note(self, shard_of(self, row), INDEX_FILE, rc, req));
     *record = tensor.record;
     *shift = tensor.hist_shift;
     return 0;
@@ -370,22 +373,79 @@ int tm_indexes_sums(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record
     tm_index *index;
     tm_index_tensor tensor;
     TM_TRY(find(self, row, req, &index, &tensor));
-    TM_TRY(tm_index_sums(index, &tensor, req, ret));
+    int rc = tm_index_sums(index, &tensor, req, ret);
+    TM_TRY(note(self, shard_of(self, row), INDEX_FILE, rc, req));
     *record = tensor.record;
     return 0;
 }
 
-static bool knows_all(tm_indexes *self, uint32_t i, tm_req *req)
+/* ---- All of a shard ---- */
+
+typedef struct shard_report {
+    uint64_t done; /* bytes of tensors that are known */
+    uint32_t known;
+    bool stale; /* there is a file that does not fit, or not in all that it has */
+} shard_report;
+
+static shard_report report_shard(tm_indexes *self, uint32_t i, tm_req *req)
 {
     const tm_shard *shard = &self->shards->shards[i];
+    const tm_tensor_row *rows = self->shards->model->table.rows;
     TM_AUTO(tm_index_cursor_freep) tm_index_cursor *cursor = NULL;
+    shard_report report = {.done = 0};
     tm_stats_record record;
-    if (tm_index_cursor_new(self, &cursor) < 0)
-        return false;
-    for (uint32_t at = 0; at < shard->count; at++)
+    tm_index *index = index_of(self, i);
+    if (!index || tm_index_cursor_new(self, &cursor) < 0) {
+        for (int where = 0; where < TM_INDEX_PLACES; where++)
+            report.stale |= self->found[i][INDEX_FILE][where] != NULL;
+        return report;
+    }
+    for (uint32_t at = 0; at < shard->count; at++) {
         if (!tm_index_cursor_record(cursor, shard->rows[at], req, &record))
-            return false;
-    return true;
+            continue;
+        report.known++;
+        report.done += rows[shard->rows[at]].bytes;
+    }
+    report.stale = !index_of(self, i) ||
+                   (report.known < shard->count && tm_index_count(index) >= shard->count);
+    return report;
+}
+
+static tm_index_report report_all(tm_indexes *self, tm_req *req)
+{
+    tm_index_report all = {TM_INDEX_NONE, 0, 0};
+    bool whole = true, stale = false;
+    for (uint32_t i = 0; i < self->shards->count; i++) {
+        const tm_shard *shard = &self->shards->shards[i];
+        shard_report report = report_shard(self, i, req);
+        all.total += shard->bytes;
+        all.done += report.done;
+        whole &= report.known == shard->count;
+        stale |= report.stale;
+        all.state = report.known ? TM_INDEX_PARTIAL : all.state;
+    }
+    all.state = whole ? TM_INDEX_FRESH : stale ? TM_INDEX_STALE : all.state;
+    return all;
+}
+
+tm_index_report tm_indexes_report(tm_indexes *self, tm_req *req)
+{
+    pthread_mutex_lock(&self->lock);
+    bool reported = self->reported;
+    unsigned damages = self->damages;
+    tm_index_report report = self->report;
+    pthread_mutex_unlock(&self->lock);
+    if (reported)
+        return report;
+    tm_req part; /* what cannot be read is not known, and no failure */
+    tm_req_init_part(&part, req);
+    part.may_block = true;
+    report = report_all(self, &part);
+    pthread_mutex_lock(&self->lock);
+    self->report = report;
+    self->reported = damages == self->damages && tm_req_check(&part) == 0;
+    pthread_mutex_unlock(&self->lock);
+    return report;
 }
 
 /* What counts where indexes are written to: those in the folder if one is named. */
@@ -393,10 +453,7 @@ static const found *written(const tm_indexes *self, uint32_t i, file_kind kind)
 {
     const char *folder = tm_session_index_folder(self->session);
     const found *ret = self->found[i][kind][TM_INDEX_IN_FOLDER];
-    for (int where = 0; !folder && !(ret && (ret->index || ret->tiles)) && where < TM_INDEX_PLACES;
-         where++)
-        ret = self->found[i][kind][where];
-    return ret;
+    return folder ? (is_usable(ret) ? ret : NULL) : used(self, i, kind);
 }
 
 bool tm_indexes_has_all(tm_indexes *self, uint32_t i, bool pyramids, tm_req *req)
@@ -405,24 +462,24 @@ bool tm_indexes_has_all(tm_indexes *self, uint32_t i, bool pyramids, tm_req *req
     tm_req part;
     tm_req_init_part(&part, req);
     part.may_block = true;
-    if (!index || !index->index || tm_index_check(index->index, &part) < 0 ||
-        !knows_all(self, i, &part))
+    if (!index || tm_index_check(index->index, &part) < 0 ||
+        report_shard(self, i, &part).known != self->shards->shards[i].count)
         return false;
-    return !pyramids || (tiles && tiles->tiles && tm_tiles_check(tiles->tiles, &part) == 0);
+    return !pyramids || (tiles && tm_tiles_check(tiles->tiles, &part) == 0);
 }
 
 int tm_indexes_pyramid(tm_indexes *self, uint32_t row, tm_req *req, tm_pyramid *ret,
                        tm_blob **cells)
 {
-    uint32_t number = self->shards->number_of[row];
-    tm_tiles *tiles =
-        number == TM_SHARD_NONE ? NULL : tiles_of(self, self->shards->model->table.rows[row].file);
+    uint32_t shard = shard_of(self, row), number = self->shards->number_of[row];
+    const found *tiles = number == TM_SHARD_NONE ? NULL : used(self, shard, TILES_FILE);
     tm_tiles_tensor tensor;
     if (!tiles)
         return -ENOENT;
     TM_TRY(tm_shards_tiles_tensor(self->shards, row, req, &tensor));
     *ret = tensor.pyramid;
-    return tm_tiles_cells(tiles, number, &tensor, req, cells);
+    int rc = tm_tiles_cells(tiles->tiles, number, &tensor, req, cells);
+    return note(self, shard, TILES_FILE, rc, req);
 }
 
 void tm_indexes_forget(tm_mounted *m)
@@ -489,7 +546,8 @@ bool tm_index_cursor_record(tm_index_cursor *c, uint32_t row, tm_req *req, tm_st
         c->first = number;
         c->count = 0;
         c->req = req;
-        if (tm_index_each(index, (tm_index_range){number, BATCH}, take_item, c, req) < 0)
+        int rc = tm_index_each(index, (tm_index_range){number, BATCH}, take_item, c, req);
+        if (note(c->indexes, shard, INDEX_FILE, rc, req) < 0)
             c->count = 0;
     }
     if (number - c->first < c->count && c->items[number - c->first].fits) {

@@ -24,16 +24,17 @@ void tm_indexes_unrefp(tm_indexes **indexes);
 
 typedef enum tm_index_state {
     TM_INDEX_NONE,
-    TM_INDEX_PARTIAL, /* of some shards */
+    TM_INDEX_PARTIAL, /* of some tensors */
     TM_INDEX_FRESH,   /* of all */
-    TM_INDEX_STALE,   /* what there is fits no more, or is damaged */
+    TM_INDEX_STALE,   /* not of all, and what there is fits no more or is damaged */
 } tm_index_state;
 
 typedef struct tm_index_report {
     tm_index_state state;
     uint64_t done, total; /* bytes of counted tensors */
 } tm_index_report;
-tm_index_report tm_indexes_report(const tm_indexes *indexes);
+/* Reads the records of all, once. May block. */
+tm_index_report tm_indexes_report(tm_indexes *indexes, tm_req *req);
 
 /* Whether SHARD has an index that is whole, of all its tensors, and lies where one is written to,
  * and where PYRAMIDS are wanted those too: reads all of it. */

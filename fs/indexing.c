@@ -327,17 +327,41 @@ static int make_both(indexing *run, const tm_shard *shard, const tm_index_place 
     return tm_index_writer_finish(run->writer, run->req);
 }
 
-static int index_shard(indexing *run, uint32_t i)
+/* Whether a folder that looked as if it could be written to cannot. */
+static bool is_read_only(int rc)
+{
+    return rc == -EROFS || rc == -EACCES || rc == -EPERM;
+}
+
+/* Opens the writer of a shard's index, and claims its place. Where that cannot be beside the shard
+ * it is in the cache. */
+static int open_writer(indexing *run, tm_index_place *place, bool ready)
+{
+    TM_AUTO_FREE char *path = NULL;
+    tm_req part;
+    tm_req_init_part(&part, run->req);
+    part.may_block = true;
+    TM_TRY(tm_index_path_to_write(place, run->req, &path));
+    if (run->params->claim)
+        TM_TRY(run->params->claim(run->params->ctx, path, run->req));
+    int rc = ready ? 0 : tm_index_writer_open(path, place->fingerprint, &part, &run->writer);
+    if (is_read_only(rc) && !place->folder && !place->not_beside) {
+        place->not_beside = true;
+        return open_writer(run, place, ready);
+    }
+    return rc < 0 ? tm_fail(run->req, -rc, "%s", tm_req_words(&part)) : 0;
+}
+
+/* READY: there is nothing to be made. */
+static int index_shard(indexing *run, uint32_t i, bool ready)
 {
     const tm_shard *shard = &run->shards->shards[i];
     const char *folder = tm_session_index_folder(run->params->session);
     uint8_t fingerprint[TM_FINGERPRINT_BYTES];
-    TM_AUTO_FREE char *path = NULL;
     TM_TRY(tm_shards_fingerprint(run->shards, i, run->req, fingerprint));
     tm_index_place place = tm_shards_place(run->shards, i, folder, fingerprint);
-    TM_TRY(tm_index_path_to_write(&place, run->req, &path));
-    TM_TRY(tm_index_writer_open(path, fingerprint, run->req, &run->writer));
-    int rc = make_both(run, shard, &place);
+    TM_TRY(open_writer(run, &place, ready));
+    int rc = ready ? 0 : make_both(run, shard, &place);
     tm_tiles_writer_close(TM_STEAL(run->tiles));
     free(TM_STEAL(run->tensors));
     tm_index_writer_close(TM_STEAL(run->writer));
@@ -368,16 +392,15 @@ static unsigned lightest(const uint64_t *loads, unsigned parts)
 static int share_out(indexing *run, bool *ret)
 {
     const tm_shards *s = run->shards;
-    unsigned parts = run->params->parts ? run->params->parts : 1;
-    TM_AUTO_FREE uint64_t *loads = tm_new_array(parts, sizeof(*loads));
+    tm_indexing_parts *p = run->params->parts;
     TM_AUTO_FREE uint32_t *order = NULL;
-    if (!loads || tm_order_new(s->count, by_size, s->shards, &order) < 0)
+    if (tm_order_new(s->count, by_size, s->shards, &order) < 0)
         return out_of_memory(run->req);
     for (uint32_t i = 0; i < s->count; i++) {
-        const tm_shard *shard = &s->shards[order[i]];
-        unsigned part = lightest(loads, parts);
-        loads[part] += shard->bytes;
-        ret[order[i]] = parts == 1 || part == run->params->part - 1;
+        unsigned part = p ? lightest(p->loads, p->parts) : 0;
+        if (p)
+            p->loads[part] += s->shards[order[i]].bytes;
+        ret[order[i]] = !p || part == p->part - 1;
     }
     return 0;
 }
@@ -388,7 +411,7 @@ static void count(indexing *run, const bool *mine)
         const tm_shard *shard = &run->shards->shards[i];
         if (!mine[i])
             continue;
-        run->report->shards++;
+        run->report->shards += shard->count > 0;
         run->report->damaged += shard->file->damaged || !shard->file->blob;
         run->report->tensors += shard->count;
         run->report->bytes += shard->bytes;
@@ -410,8 +433,8 @@ static int index_all(indexing *run, const bool *mine, tm_indexes *there)
         run->req = &part;
         uint64_t done = run->done;
         bool ready = tm_indexes_has_all(there, i, run->params->pyramids, &part);
-        int rc = ready ? 0 : index_shard(run, i);
-        run->report->ready += ready;
+        int rc = index_shard(run, i, ready);
+        run->report->made += rc == 0 && !ready;
         run->done = rc == 0 ? done + shard->bytes : done;
         if (rc < 0 && first == 0)
             first = tm_fail(req, -rc, "%s", tm_req_words(&part));
@@ -438,7 +461,7 @@ static int run_all(indexing *run)
 int tm_indexing_run(const tm_indexing_params *params, tm_req *req, tm_indexing_report *ret)
 {
     tm_sched *sched = tm_session_sched(params->session);
-    assert(req->may_block && params->part <= params->parts);
+    assert(req->may_block && (!params->parts || params->parts->part >= 1));
     *ret = (tm_indexing_report){.shards = 0};
     indexing run = {.params = params,
                     .req = req,

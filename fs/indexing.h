@@ -9,20 +9,29 @@
 #include "fs/session.h"
 
 typedef struct tm_indexing_report {
-    uint32_t shards, ready;  /* of this part; and those whose index was there already */
+    uint32_t shards, made;   /* that have tensors, of this part; and those whose index is new */
     uint32_t tensors;        /* counted, of this part */
     uint64_t bytes, scanned; /* of these; and of those that were scanned now */
     uint32_t damaged;        /* shards that are damaged or missing: without an index */
 } tm_indexing_report;
 
+/* One of several parts of all that is indexed, checkpoint after checkpoint: each shard goes to the
+ * part that has least by then. */
+typedef struct tm_indexing_parts {
+    unsigned part, parts; /* PART of PARTS, from 1 */
+    uint64_t *loads;      /* [parts] bytes; 0 at first */
+} tm_indexing_parts;
+
 typedef struct tm_indexing_params {
     tm_session *session;
-    tm_mounted *mounted;  /* a checkpoint */
-    bool pyramids;        /* levels of detail too */
-    unsigned part, parts; /* PART of PARTS, from 1; 0, 0: all. Shards are shared by bytes */
+    tm_mounted *mounted;      /* a checkpoint */
+    bool pyramids;            /* levels of detail too */
+    tm_indexing_parts *parts; /* NULL: all of it */
     tm_lane lane;
     /* Now and then, from this thread: how many of the bytes are done. NULL: not wanted. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    /* An index is to be at PATH, new or not: an error keeps it from being made. NULL: any may. */
+    int (*claim)(void *ctx, const char *path, tm_req *req);
     void *ctx;
 } tm_indexing_params;
 

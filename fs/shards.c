@@ -37,6 +37,16 @@ static void place_rows(tm_shards *s)
 
 /* ---- Their life ---- */
 
+/* Whether PATH leads into a Hugging Face cache: "…/models--ORG--NAME/blobs/HASH", or a file that
+ * was copied to its snapshots. */
+static bool is_in_hub(const char *path)
+{
+    TM_AUTO_FREE char *real = realpath(path, NULL);
+    const char *repo = real ? strstr(real, "/models--") : NULL;
+    const char *below = repo ? strchr(repo + 1, '/') : NULL;
+    return below && (strncmp(below, "/blobs/", 7) == 0 || strncmp(below, "/snapshots/", 11) == 0);
+}
+
 static int name_shard(tm_shard *shard, const tm_mounted *m)
 {
     const char *member = strchr(m->name, '/'); /* of a collection */
@@ -45,6 +55,7 @@ static int name_shard(tm_shard *shard, const tm_mounted *m)
                      shard->file->name);
     if (n < 0)
         shard->name = NULL;
+    shard->not_beside = m->listing.cache || (shard->path && is_in_hub(shard->path));
     return shard->path && shard->name ? 0 : -ENOMEM;
 }
 
@@ -73,7 +84,6 @@ static int shards_new(tm_sched *sched, const tm_mounted *m, tm_req *req, tm_shar
         pthread_mutex_init(&s->lock, NULL);
         s->sched = sched;
         s->model = tm_model_ref(m->model);
-        s->not_beside = m->listing.cache != NULL;
     }
     if (!s || fill(s, m) < 0)
         return tm_fail(req, ENOMEM, "out of memory");
@@ -195,6 +205,6 @@ tm_index_place tm_shards_place(const tm_shards *s, uint32_t i, const char *folde
         .shard = s->shards[i].path,
         .suffix = TM_INDEX_SUFFIX,
         .fingerprint = fingerprint,
-        .not_beside = s->not_beside,
+        .not_beside = s->shards[i].not_beside,
     };
 }

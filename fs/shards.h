@@ -16,6 +16,7 @@ typedef struct tm_shard {
     const tm_model_file *file;
     char *path;           /* of the file */
     char *name;           /* relative to the source */
+    bool not_beside;      /* it lies in a cache of others */
     const uint32_t *rows; /* its counted tensors, in order of names */
     uint32_t count;
     uint64_t bytes; /* of these */
@@ -28,7 +29,6 @@ struct tm_shards {
     atomic_uint refs;
     tm_sched *sched;
     tm_model *model; /* referenced */
-    bool not_beside; /* they lie in a cache of others */
     tm_shard *shards;
     uint32_t count; /* a shard for each file of the model, whatever is in it */
     uint32_t *rows;

@@ -14,7 +14,10 @@ enum {
 };
 
 typedef struct command {
-    unsigned jobs, part, parts;
+    unsigned jobs;
+    tm_indexing_parts parts; /* parts 0: all */
+    char **claimed;          /* with --out: the files that this run makes */
+    size_t claimed_count;
     bool pyramids;
     const char *out;
     tm_offline offline;
@@ -44,7 +47,24 @@ static void catch_signals(tm_req *req)
 
 static void tell(void *ctx, uint64_t done, uint64_t total)
 {
-    tm_progress_tell(ctx, done, total);
+    tm_progress_tell(&((command *)ctx)->progress, done, total);
+}
+
+/* In one folder weight files of one name, of two sources, would take each other's place. */
+static int claim(void *ctx, const char *path, tm_req *req)
+{
+    command *c = ctx;
+    for (size_t i = 0; i < c->claimed_count; i++)
+        if (strcmp(c->claimed[i], path) == 0)
+            return tm_fail(req, EEXIST,
+                           "%s: two of the sources have a weight file of that name; index them to "
+                           "folders of their own",
+                           path);
+    char **grown = reallocarray(c->claimed, c->claimed_count + 1, sizeof(char *));
+    if (!grown || !((c->claimed = grown)[c->claimed_count] = strdup(path)))
+        return tm_fail(req, ENOMEM, "out of memory");
+    c->claimed_count++;
+    return 0;
 }
 
 /* "llama: 291 tensors in 2 files, 13.5 GB: indexed in 3.2 s (4.2 GB/s)" */
@@ -53,7 +73,7 @@ static void print_report(const tm_mounted *m, const tm_indexing_report *r, doubl
     char size[TM_SIZE_TEXT_MAX], rate[TM_SIZE_TEXT_MAX];
     printf("%s: %u tensor%s in %u file%s, %s: ", m->name, r->tensors, r->tensors == 1 ? "" : "s",
            r->shards, r->shards == 1 ? "" : "s", tm_size_text(r->bytes, size));
-    if (r->scanned == 0)
+    if (r->made == 0)
         printf("indexed already\n");
     else
         printf("indexed in %.1f s (%s/s)\n", seconds,
@@ -68,11 +88,11 @@ static int index_checkpoint(void *ctx, tm_mounted *m, tm_req *req)
         .session = c->offline.session,
         .mounted = m,
         .pyramids = c->pyramids,
-        .part = c->part,
-        .parts = c->parts,
+        .parts = c->parts.parts ? &c->parts : NULL,
         .lane = TM_LANE_ANALYSIS,
         .progress = tell,
-        .ctx = &c->progress,
+        .claim = c->out ? claim : NULL,
+        .ctx = c,
     };
     uint64_t started = tm_now_ns();
     tm_progress_init(&c->progress, m->name);
@@ -113,11 +133,11 @@ static unsigned take_number(const char **text, unsigned max)
 /* "I/N" */
 static bool parse_part(const char *text, command *c)
 {
-    c->part = take_number(&text, PARTS_MAX);
-    if (!c->part || *text++ != '/')
+    c->parts.part = take_number(&text, PARTS_MAX);
+    if (!c->parts.part || *text++ != '/')
         return false;
-    c->parts = take_number(&text, PARTS_MAX);
-    return c->part <= c->parts && *text == '\0';
+    c->parts.parts = take_number(&text, PARTS_MAX);
+    return c->parts.part <= c->parts.parts && *text == '\0';
 }
 
 static bool parse_jobs(const char *text, command *c)
@@ -165,9 +185,17 @@ static int run_all(command *c, int count, char **sources, tm_req *req)
     return c->failed ? TM_EXIT_FAILURE : TM_EXIT_GOOD;
 }
 
+static void command_done(command *c)
+{
+    for (size_t i = 0; i < c->claimed_count; i++)
+        free(c->claimed[i]);
+    free(c->claimed);
+    free(c->parts.loads);
+}
+
 static int run(const tm_cmd *cmd, int argc, char **argv)
 {
-    command c = {.part = 0};
+    command c = {.jobs = 0};
     int exit_code = parse(cmd, &c, argc, argv);
     if (exit_code != TM_EXIT_GOOD)
         return exit_code;
@@ -177,8 +205,11 @@ static int run(const tm_cmd *cmd, int argc, char **argv)
     if (tm_offline_open(&params, &c.offline, &req) < 0)
         return tm_complain("%s", tm_req_words(&req));
     catch_signals(&req);
-    exit_code = run_all(&c, argc - optind, argv + optind, &req);
+    c.parts.loads = tm_new_array(c.parts.parts, sizeof(*c.parts.loads));
+    exit_code = c.parts.loads ? run_all(&c, argc - optind, argv + optind, &req)
+                              : tm_complain("out of memory");
     tm_offline_close(&c.offline);
+    command_done(&c);
     return tm_close_stdout(exit_code);
 }
 
