@@ -2,6 +2,7 @@
 read for them."""
 import os
 import shutil
+import struct
 import subprocess
 
 import tmtest
@@ -185,6 +186,60 @@ def test_what_is_damaged_is_refused_or_computed_and_made_anew():
             assert (m.tensor("m", "w") / "lod/4.mean.npy").read_bytes() == want, size
     index("--pyramids", made.path)
     assert tiles.read_bytes() == good
+
+
+def sections_of(path):
+    """The sections of an index file by their kind, as docs/index-format.md has them."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89TMTIL\r\n" and len(data) == struct.unpack_from("<Q", data, 24)[0]
+    found = {}
+    for i in range(struct.unpack_from("<I", data, 32)[0]):
+        kind, _, _, off, _, used = struct.unpack_from("<IHHQQQ", data, 128 + 48 * i)
+        found[kind] = data[off:off + used]
+    return found
+
+
+def arrays_of(cells, shape, finest, narrow):
+    """What a pyramid has: {(level, "mean" or "min" or "max"): float32}."""
+    at, found = 0, {}
+    for level in range(ref.level_count(shape), finest - 1, -1):
+        dims = ref.level_shape(shape, level)
+        count = int(np.prod(dims))
+        kinds = ["mean"] + (["min", "max"] if level == finest or level >= 8 else [])
+        for kind in kinds:
+            half = narrow and kind != "mean"
+            raw = np.frombuffer(cells, np.uint16 if half else np.uint32, count, at)
+            bits = raw.astype(np.uint32) << (16 if half else 0)
+            found[level, kind] = bits.view(np.float32).reshape(dims)
+            at += -(-raw.nbytes // 8) * 8
+    return found, at
+
+
+def test_the_file_is_what_its_specification_says():
+    made = checkpoints.write_checkpoint(folder("src") / "m", shapes())
+    index("--pyramids", made.path)
+    sections = sections_of(next(made.path.glob("*.tmtiles")))
+    names = sorted(made.tensors, key=lambda n: n.encode())
+    records = list(struct.iter_unpack("<QIIQQQ", sections[1]))
+    assert len(records) == len(names)
+    end = kept = 0
+    with Mount(f"m={made.path}") as m:
+        for name, (off, finest, _, _, _, _) in zip(names, records):
+            tensor = made.tensors[name]
+            assert off == end, name
+            if finest == 0:
+                continue
+            narrow = tensor.dtype in ("BF16", "F8_E4M3", "I8", "BOOL")
+            found, size = arrays_of(sections[2][off:], tensor.shape, finest, narrow)
+            assert size <= len(tensor.raw) // 50, name
+            for (level, kind), values in found.items():
+                shown = np.load(m.tensor("m", name) / f"lod/{level}.{kind}.npy")
+                assert np.array_equal(shown.reshape(values.shape), values, equal_nan=True), \
+                    (name, level, kind)
+            end += size
+            kept += 1
+    assert end == len(sections[2]) and kept > 6
+    assert len(sections[3]) == 8 * -(-end // 65536)
 
 
 def test_pyramids_of_other_weights_are_not_used():
