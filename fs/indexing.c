@@ -252,16 +252,23 @@ static void cancel_all(indexing *run)
 
 /* ---- One shard ---- */
 
-/* The next counted tensor from *AT on that is not in the index yet, which is noted. */
+/* Whether an earlier run has done tensor NUMBER of SHARD, which the index then keeps. */
+static bool is_done(const indexing *run, const tm_shard *shard, uint32_t number, uint64_t context)
+{
+    const tm_tensor_row *row = row_of(run, shard->rows[number]);
+    const char *name = tm_row_name(&run->shards->model->table, row);
+    bool counted = tm_index_writer_has(run->writer, name, row->name_len, context);
+    return counted && (!run->tiles || tm_tiles_writer_has(run->tiles, number));
+}
+
+/* 1: there is a next tensor from *AT on that is not done yet. */
 static int next_row(indexing *run, const tm_shard *shard, uint32_t *at, uint64_t *ret_context)
 {
-    const tm_tensor_table *table = &run->shards->model->table;
     for (; *at < shard->count; ++*at) {
-        const tm_tensor_row *row = &table->rows[shard->rows[*at]];
         TM_TRY(tm_shards_context(run->shards, shard->rows[*at], run->req, ret_context));
-        if (!tm_index_writer_has(run->writer, tm_row_name(table, row), row->name_len, *ret_context))
+        if (!is_done(run, shard, *at, *ret_context))
             return 1;
-        run->done += row->bytes;
+        run->done += row_of(run, shard->rows[*at])->bytes;
     }
     return 0;
 }
@@ -284,7 +291,7 @@ static int scan_shard(indexing *run, const tm_shard *shard)
             at = shard->count;
             cancel_all(run);
         }
-        for (item *it = wait_for_some(run), *next; it; it = next) {
+        for (item *it = run->count ? wait_for_some(run) : NULL, *next; it; it = next) {
             next = it->next;
             int collected = collect(run, it);
             rc = rc < 0 ? rc : collected;
