@@ -278,6 +278,269 @@ static void nan_and_infinities_are_null(void **state)
     }
 }
 
+/* ---- stats.json of layers and modules ---- */
+
+#define GROUP_NAME(text) .key = "module", .name = (text), .name_len = sizeof(text) - 1
+
+static const tm_group_subject group_subjects[] = {
+    {.key = "layer", .number = 0},
+    {.key = "layer", .number = 12},
+    {.key = "layer", .number = INT64_MAX},
+    {.key = "layer", .number = INT64_MIN},
+    {GROUP_NAME("")},
+    {GROUP_NAME("model.layers.0.self_attn")},
+    {GROUP_NAME("a\"b\\c/d\te\nf\x01g\x7f")},
+    {GROUP_NAME("\xc3\xbc\xf0\x9f\x98\x80\xe2\x80\xa8")},
+    {GROUP_NAME("\xff\xc3 cut")},
+    {.key = "module", .name = long_name, .name_len = sizeof(long_name)},
+};
+
+/* Every count and extreme has the longest text that it can have. So have the moments, but for a
+ * spread of 0: they are those of one finite value. */
+static tm_stats_group longest_group(void)
+{
+    tm_stats_group g;
+    tm_stats_group_init(&g);
+    g.tensors = g.counted = g.known = g.elems = UINT64_MAX;
+    g.summary.n = UINT64_MAX;
+    g.summary.nan = UINT64_MAX - 1;
+    g.summary.zero = g.summary.neg_zero = g.summary.subnormal = UINT64_MAX;
+    g.summary.min = g.summary.max = g.summary.absmax = LOWEST;
+    g.zero_rows = g.zero_cols = UINT64_MAX;
+    tm_sums_add(&g.sums, LOWEST, 1);
+    return g;
+}
+
+/* One tensor of VALUE and its opposite. */
+static tm_stats_group group_of(double value)
+{
+    tm_stats_group g;
+    tm_sums sums = {0};
+    tm_stats_record record = {.summary = {.n = 2, .min = -value, .max = value, .absmax = value}};
+    tm_stats_group_init(&g);
+    tm_sums_add(&sums, value, 1);
+    tm_sums_add(&sums, -value, 1);
+    tm_stats_group_add(&g, &record, &sums);
+    g.tensors = g.counted = 1;
+    g.elems = 2;
+    return g;
+}
+
+static void expect_group_size(const tm_group_subject *subject, size_t before)
+{
+    tm_text text;
+    tm_text_init(&text);
+    tm_text_pad(&text, before);
+    tm_group_json(&text, subject);
+    assert_int_equal(tm_text_error(&text), 0);
+    assert_int_equal(text.len, before + tm_group_json_size(subject));
+    assert_int_equal(text.bytes[text.len - 1], '\n');
+    tm_text_done(&text);
+}
+
+static void sizes_of_groups_are_exact_whatever_the_numbers_are(void **state)
+{
+    (void)state;
+    tm_stats_group groups[] = {longest_group(),    group_of(0),      group_of(0.1),
+                               group_of(DBL_MAX),  group_of(1e-320), group_of(DBL_MAX),
+                               group_of(0x1p-1074)};
+    tm_stats_group_add(&groups[5], &(tm_stats_record){.summary = {.min = NAN, .max = NAN}},
+                       &groups[5].sums);
+    groups[6].counted = UINT64_MAX; /* of which one is known */
+    for (size_t i = 0; i < TM_ARRAY_LEN(group_subjects); i++) {
+        tm_group_subject s = group_subjects[i];
+        uint64_t size = tm_group_json_size(&s);
+        for (size_t k = 0; k < TM_ARRAY_LEN(groups); k++) {
+            s.group = &groups[k];
+            assert_int_equal(tm_group_json_size(&s), size);
+            expect_group_size(&s, k * 7);
+        }
+    }
+}
+
+static char *group_json_of(const tm_group_subject *subject)
+{
+    tm_text text;
+    char *bytes;
+    size_t len;
+    tm_text_init(&text);
+    tm_group_json(&text, subject);
+    assert_int_equal(tm_text_steal(&text, &bytes, &len), 0);
+    return bytes;
+}
+
+static tm_json *parsed_group(const tm_group_subject *subject)
+{
+    char *bytes = group_json_of(subject);
+    tm_json_error error;
+    tm_json *document;
+    if (tm_json_parse(bytes, strlen(bytes), &error, &document) < 0)
+        fail_msg("%d:%d: %s", error.line, error.column, error.words);
+    free(bytes);
+    return document;
+}
+
+static void numbers_of_a_group_at_their_longest_leave_little_room(void **state)
+{
+    (void)state;
+    tm_stats_group group = longest_group();
+    tm_group_subject s = {.key = "layer", .number = 7, .group = &group};
+    TM_AUTO_FREE char *bytes = group_json_of(&s);
+    assert_non_null(strstr(bytes, "\"tensors\": 18446744073709551615,"));
+    assert_non_null(strstr(bytes, "\"n\": 18446744073709551615,"));
+    assert_non_null(strstr(bytes, "\"nan_count\": 18446744073709551614,"));
+    assert_non_null(strstr(bytes, "\"max\": -2.2250738585072014e-308,"));
+    assert_non_null(strstr(bytes, "\"mean\": -2.2250738585072014e-308,"));
+    assert_non_null(strstr(bytes, "\"zero_cols\": 18446744073709551615\n"));
+}
+
+static void a_layer_reads_like_this(void **state)
+{
+    (void)state;
+    static const char expected[] = "{\n"
+                                   "  \"layer\": 3,\n"
+                                   "  \"tensors\": 4,\n"
+                                   "  \"counted\": 2,\n"
+                                   "  \"known\": 2,\n"
+                                   "  \"n\": 6,\n"
+                                   "  \"zero_count\": 3,\n"
+                                   "  \"neg_zero_count\": 0,\n"
+                                   "  \"nan_count\": 1,\n"
+                                   "  \"pos_inf_count\": 0,\n"
+                                   "  \"neg_inf_count\": 1,\n"
+                                   "  \"subnormal_count\": 2,\n"
+                                   "  \"min\": -1,\n"
+                                   "  \"max\": 7,\n"
+                                   "  \"absmax\": 7,\n"
+                                   "  \"mean\": 4,\n"
+                                   "  \"var\": 9,\n"
+                                   "  \"std\": 3,\n"
+                                   "  \"l1\": 18,\n"
+                                   "  \"l2\": 10,\n"
+                                   "  \"sparsity\": 0.5,\n"
+                                   "  \"zero_rows\": 9,\n"
+                                   "  \"zero_cols\": 1\n"
+                                   "}";
+    /* 7 -1 NaN -inf, and 5 5; that there are zeros and subnormals is made up. */
+    tm_stats_record first = {.summary = {.n = 4,
+                                         .zero = 3,
+                                         .nan = 1,
+                                         .neg_inf = 1,
+                                         .min = -1,
+                                         .max = 7,
+                                         .absmax = 7},
+                             .zero_rows = 9},
+                    second = {.summary = {.n = 2, .subnormal = 2, .min = 5, .max = 5, .absmax = 5},
+                              .zero_cols = 1};
+    tm_sums first_sums = {0}, second_sums = {0};
+    tm_stats_group group;
+    tm_sums_add(&first_sums, 7, 1);
+    tm_sums_add(&first_sums, -1, 1);
+    tm_sums_add(&second_sums, 5, 2);
+    tm_stats_group_init(&group);
+    tm_stats_group_add(&group, &first, &first_sums);
+    tm_stats_group_add(&group, &second, &second_sums);
+    group.tensors = 4;
+    group.counted = 2;
+    group.elems = 6;
+    tm_group_subject s = {.key = "layer", .number = 3, .group = &group};
+    TM_AUTO_FREE char *bytes = group_json_of(&s);
+    assert_memory_equal(bytes, expected, strlen(expected));
+    assert_int_equal(strspn(bytes + strlen(expected), " ") + 1, strlen(bytes + strlen(expected)));
+}
+
+/* All but N, which headers tell. */
+static void expect_numbers(const tm_json *document, bool there)
+{
+    for (size_t i = 0; i < TM_STATS_FIELDS; i++) {
+        const tm_json *value = tm_json_get(document, tm_stats_field_name(i));
+        assert_int_equal(value != NULL, tm_stats_group_has(i));
+        if (value && i != TM_STAT_N)
+            assert_int_equal(tm_json_is_null(value), !there);
+    }
+}
+
+static void unless_all_is_known_nothing_is_but_how_much_there_is(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t tensors, counted;
+        bool there;
+    } rows[] = {{1, 1, true}, {5, 1, true}, {2, 2, false}, {1000, 999, false}};
+    for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
+        tm_stats_group group = group_of(3);
+        group.tensors = rows[i].tensors;
+        group.counted = rows[i].counted;
+        group.elems = 123456;
+        tm_group_subject s = {.key = "layer", .number = 1, .group = &group};
+        tm_json *document = parsed_group(&s);
+        int64_t n;
+        assert_true(tm_json_int(tm_json_get(document, "n"), &n) && n == 123456);
+        assert_true(tm_json_int(tm_json_get(document, "tensors"), &n) &&
+                    n == (int64_t)rows[i].tensors);
+        assert_true(tm_json_int(tm_json_get(document, "counted"), &n) &&
+                    n == (int64_t)rows[i].counted);
+        assert_true(tm_json_int(tm_json_get(document, "known"), &n) && n == 1);
+        expect_numbers(document, rows[i].there);
+        tm_json_free(document);
+    }
+}
+
+/* Of nothing that is counted all is known: counts of 0, and no extremes. */
+static void a_group_without_counted_tensors_is_known(void **state)
+{
+    (void)state;
+    tm_stats_group group;
+    tm_stats_group_init(&group);
+    group.tensors = 3;
+    tm_group_subject s = {GROUP_NAME("packed"), .group = &group};
+    tm_json *document = parsed_group(&s);
+    static const char *const null[] = {"min", "max", "absmax", "mean", "var", "std", "sparsity"};
+    static const char *const zero[] = {"n", "zero_count", "nan_count", "l1", "l2", "zero_rows"};
+    for (size_t i = 0; i < TM_ARRAY_LEN(null); i++)
+        assert_true(tm_json_is_null(tm_json_get(document, null[i])));
+    for (size_t i = 0; i < TM_ARRAY_LEN(zero); i++) {
+        int64_t n;
+        assert_true(tm_json_int(tm_json_get(document, zero[i]), &n) && n == 0);
+    }
+    tm_json_free(document);
+}
+
+static void a_group_beyond_float64_has_null_for_it(void **state)
+{
+    (void)state;
+    tm_stats_group group = group_of(DBL_MAX);
+    tm_group_subject s = {.key = "layer", .number = 1, .group = &group};
+    TM_AUTO_FREE char *bytes = group_json_of(&s);
+    assert_non_null(strstr(bytes, "\"max\": 1.7976931348623157e+308,"));
+    assert_non_null(strstr(bytes, "\"mean\": 0,"));
+    assert_non_null(strstr(bytes, "\"var\": null,"));
+    assert_non_null(strstr(bytes, "\"l1\": null,"));
+    assert_non_null(strstr(bytes, "\"l2\": null,"));
+}
+
+static void modules_of_any_name_stay_json(void **state)
+{
+    (void)state;
+    tm_stats_group group = group_of(1);
+    for (size_t i = 0; i < TM_ARRAY_LEN(group_subjects); i++) {
+        tm_group_subject s = group_subjects[i];
+        s.group = &group;
+        tm_json *document = parsed_group(&s);
+        const tm_json *value = tm_json_get(document, s.key);
+        int64_t n;
+        size_t keys = 4;
+        for (size_t k = 0; k < TM_STATS_FIELDS; k++)
+            keys += tm_stats_group_has(k);
+        assert_int_equal(tm_json_len(document), keys);
+        if (!s.name)
+            assert_true(tm_json_int(value, &n) && n == s.number);
+        else if (s.name_len < 30 && strlen(s.name) == s.name_len && s.name[0] != '\xff')
+            assert_string_equal(tm_json_str(value), s.name);
+        tm_json_free(document);
+    }
+}
+
 /* ---- stats/KEY ---- */
 
 static void a_value_is_24_columns_and_an_lf(void **state)
@@ -396,6 +659,13 @@ int main(void)
         cmocka_unit_test(a_tensor_reads_like_this),
         cmocka_unit_test(what_is_unknown_is_null_and_n_is_known),
         cmocka_unit_test(nan_and_infinities_are_null),
+        cmocka_unit_test(sizes_of_groups_are_exact_whatever_the_numbers_are),
+        cmocka_unit_test(numbers_of_a_group_at_their_longest_leave_little_room),
+        cmocka_unit_test(a_layer_reads_like_this),
+        cmocka_unit_test(unless_all_is_known_nothing_is_but_how_much_there_is),
+        cmocka_unit_test(a_group_without_counted_tensors_is_known),
+        cmocka_unit_test(a_group_beyond_float64_has_null_for_it),
+        cmocka_unit_test(modules_of_any_name_stay_json),
         cmocka_unit_test(a_value_is_24_columns_and_an_lf),
         cmocka_unit_test(a_count_is_whole_and_none_is_a_dash),
         cmocka_unit_test(a_histogram_has_every_row_and_counts_those_that_are_given),
