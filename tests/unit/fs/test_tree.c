@@ -6,6 +6,25 @@
 #include "tests/unit/fs/tree_walk.h"
 
 #include "formats/view_npy.h"
+#include "fs/queries.h"
+
+static void keep_query(const char *model, const char *name, const char *text)
+{
+    tm_kept_query *q;
+    tm_req req = blocking_request();
+    assert_int_equal(tm_queries_create(fs->queries, model, name, &req, &q), 0);
+    assert_int_equal(tm_kept_query_write(q, &(tm_chunk){text, strlen(text), 0}, &req), 0);
+    tm_kept_query_unref(q);
+}
+
+static void keep_queries(void)
+{
+    keep_query("llama", "yes", "rank == 2");
+    keep_query("llama", "unknown", "layer < 5 and mean != none or role == 'norm'\n");
+    keep_query("llama", "none", "");
+    keep_query("dtypes", "nan", "nan_count > 0");
+    keep_query("run/pipeline/vae", "wrong", "rank = 2");
+}
 
 static void mount_all(void)
 {
@@ -28,6 +47,7 @@ static void mount_all(void)
         mount_source(NULL, at("%s", names[i]));
     mount_source("single", at("single.safetensors"));
     mount_source("again", at("llama"));
+    keep_queries();
 }
 
 static int begin(void **state)
@@ -224,6 +244,9 @@ static void a_list_from_any_place_at_all_ends_and_does_no_harm(void **state)
                                           "models/experts/experts/012/004",
                                           "models/fused/experts/000/004",
                                           "models/llama/tensors/model.norm.weight",
+                                          "models/llama/query",
+                                          "models/llama/query/yes",
+                                          "models/llama/index",
                                           ".tmorph"};
     static const uint64_t places[] = {
         1000,           (1u << 24) - 1, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1,
