@@ -1,5 +1,6 @@
 #include "formats/index_place.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -41,16 +42,36 @@ bool tm_index_cache_exists(void)
     return cache_folder(&folder) == 0 && stat(folder, &st) == 0;
 }
 
-static int path_in_cache(const tm_index_place *place, char **ret)
+static void closedirp(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+bool tm_index_folder_has_fingerprints(const char *folder)
+{
+    static const char digits[] = "0123456789abcdef";
+    TM_AUTO(closedirp) DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (strspn(entry->d_name, digits) == (size_t)2 * TM_FINGERPRINT_BYTES)
+            return true;
+    return false;
+}
+
+static int path_by_fingerprint(const tm_index_place *place, const char *folder, char **ret)
 {
     char name[2 * TM_FINGERPRINT_BYTES + 1];
-    char *folder;
-    TM_TRY(cache_folder(&folder));
     for (size_t i = 0; i < TM_FINGERPRINT_BYTES; i++)
         snprintf(name + 2 * i, 3, "%02x", place->fingerprint[i]);
-    int n = asprintf(ret, "%s/%s%s", folder, name, place->suffix);
-    free(folder);
-    return n < 0 ? -ENOMEM : 0;
+    return asprintf(ret, "%s/%s%s", folder, name, place->suffix) < 0 ? -ENOMEM : 0;
+}
+
+static int path_in_cache(const tm_index_place *place, char **ret)
+{
+    TM_AUTO_FREE char *folder = NULL;
+    TM_TRY(cache_folder(&folder));
+    return path_by_fingerprint(place, folder, ret);
 }
 
 int tm_index_path(const tm_index_place *place, tm_index_where where, char **ret)
@@ -63,6 +84,8 @@ int tm_index_path(const tm_index_place *place, tm_index_where where, char **ret)
             return -ENOENT;
         n = asprintf(&path, "%s/%s%s", place->folder, place->name, place->suffix);
         break;
+    case TM_INDEX_IN_FOLDER_TOO:
+        return place->folder ? path_by_fingerprint(place, place->folder, ret) : -ENOENT;
     case TM_INDEX_BESIDE:
         n = asprintf(&path, "%s%s", place->shard, place->suffix);
         break;
@@ -106,6 +129,22 @@ static int make_folder_of(char *path, mode_t mode, tm_req *req)
     return 0;
 }
 
+/* Whether PATH is an index, but of another shard. */
+static bool is_of_another(const char *path, const uint8_t *fingerprint)
+{
+    static const uint8_t magics[][8] = {{0x89, 'T', 'M', 'I', 'D', 'X', '\r', '\n'},
+                                        {0x89, 'T', 'M', 'T', 'I', 'L', '\r', '\n'}};
+    enum {
+        FINGERPRINT_OFF = 56
+    };
+    uint8_t head[FINGERPRINT_OFF + TM_FINGERPRINT_BYTES];
+    TM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, head, sizeof(head), 0) != (ssize_t)sizeof(head))
+        return false;
+    return (memcmp(head, magics[0], 8) == 0 || memcmp(head, magics[1], 8) == 0) &&
+           memcmp(head + FINGERPRINT_OFF, fingerprint, TM_FINGERPRINT_BYTES) != 0;
+}
+
 int tm_index_path_to_write(const tm_index_place *place, tm_req *req, char **ret)
 {
     TM_AUTO_FREE char *path = NULL;
@@ -121,6 +160,11 @@ int tm_index_path_to_write(const tm_index_place *place, tm_req *req, char **ret)
                        place->shard);
     if (rc < 0)
         return tm_fail(req, -rc, "no memory to index %s", place->shard);
+    if (where == TM_INDEX_IN_FOLDER && is_of_another(path, place->fingerprint)) {
+        free(TM_STEAL(path));
+        if (tm_index_path(place, TM_INDEX_IN_FOLDER_TOO, &path) < 0)
+            return tm_fail(req, ENOMEM, "no memory to index %s", place->shard);
+    }
     if (where != TM_INDEX_BESIDE)
         TM_TRY(make_folder_of(path, where == TM_INDEX_IN_CACHE ? PRIVATE : FOLDER_MODE, req));
     *ret = TM_STEAL(path);

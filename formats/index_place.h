@@ -9,8 +9,9 @@
 #include "formats/section_file.h"
 
 typedef enum tm_index_where {
-    TM_INDEX_IN_FOLDER, /* FOLDER/NAME.tmidx */
-    TM_INDEX_BESIDE,    /* SHARD.tmidx */
+    TM_INDEX_IN_FOLDER,     /* FOLDER/NAME.tmidx */
+    TM_INDEX_IN_FOLDER_TOO, /* FOLDER/FINGERPRINT.tmidx, where that is another shard's */
+    TM_INDEX_BESIDE,        /* SHARD.tmidx */
     TM_INDEX_IN_CACHE,
     TM_INDEX_PLACES
 } tm_index_where;
@@ -31,10 +32,14 @@ TM_MUST_CHECK int tm_index_path(const tm_index_place *place, tm_index_where wher
  */
 bool tm_index_is_unfinished(const char *name);
 
+/* Whether FOLDER has an index that is called by a fingerprint. May block. */
+bool tm_index_folder_has_fingerprints(const char *folder);
+
 /* Whether anything may lie in the cache: without it no fingerprint is needed to look. May block. */
 bool tm_index_cache_exists(void);
 
-/* Where to write, malloc'ed: the folder if one is named, else beside the shard if that folder may
+/* Where to write, malloc'ed: the folder if one is named (by fingerprint where another shard's index
+ * has the name), else beside the shard if that folder may
  * be written to, else the cache. Folders are made. */
 TM_MUST_CHECK int tm_index_path_to_write(const tm_index_place *place, tm_req *req, char **ret);
 

@@ -14,7 +14,7 @@ static tm_truth answer(const tm_query *query, tm_known *known, uint32_t row)
     tm_stats_record record;
     tm_query_values(query, model, row, NULL, values);
     tm_truth truth = tm_query_ask(query, values);
-    if (truth != TM_UNKNOWN || !tm_known_record(known, row, &record))
+    if (truth != TM_UNKNOWN || !tm_known_indexed(known, row, &record))
         return truth;
     tm_query_values(query, model, row, &record, values);
     return tm_query_ask(query, values);

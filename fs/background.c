@@ -25,6 +25,8 @@ struct tm_background {
     bool started, stopping;
     asked *first, **last;
     asked *doing;   /* what was asked for and is under way */
+    char **stopped; /* names that were cancelled while this pass goes on */
+    uint32_t stopped_count;
     uint32_t *seen; /* serial numbers that need nothing more, but where they are asked for */
     uint32_t seen_count, seen_cap;
     tm_mounted *current; /* being indexed, referenced; NULL: none */
@@ -58,20 +60,54 @@ static void see(tm_background *b, uint32_t serial)
     b->seen[b->seen_count++] = serial;
 }
 
-static bool seen(tm_background *b, uint32_t serial)
-{
-    pthread_mutex_lock(&b->lock);
-    bool ret = is_seen(b, serial);
-    pthread_mutex_unlock(&b->lock);
-    return ret;
-}
-
 static bool is_stopping(tm_background *b)
 {
     pthread_mutex_lock(&b->lock);
     bool stopping = b->stopping;
     pthread_mutex_unlock(&b->lock);
     return stopping;
+}
+
+/* Whether NAME is WHOLE, or that of a member of it. */
+static bool is_within(const char *whole, const char *name)
+{
+    size_t len = strlen(whole);
+    return strncmp(name, whole, len) == 0 && (name[len] == '\0' || name[len] == '/');
+}
+
+/* The lock is held. */
+static bool is_stopped(const tm_background *b, const char *name)
+{
+    for (uint32_t i = 0; i < b->stopped_count; i++)
+        if (is_within(b->stopped[i], name))
+            return true;
+    return b->stopping;
+}
+
+/* The lock is held. Where memory is short the cancel is heard by what runs now alone. */
+static void stop_name(tm_background *b, const char *name)
+{
+    char **grown = reallocarray(b->stopped, b->stopped_count + 1, sizeof(*grown));
+    if (!grown)
+        return;
+    b->stopped = grown;
+    if ((grown[b->stopped_count] = strdup(name)))
+        b->stopped_count++;
+}
+
+static void forget_stopped(tm_background *b)
+{
+    while (b->stopped_count)
+        free(b->stopped[--b->stopped_count]);
+}
+
+/* Whether M, or what is in it, is to be indexed. ASKED: it was asked for. */
+static bool is_wanted(tm_background *b, const tm_mounted *m, bool asked_for)
+{
+    pthread_mutex_lock(&b->lock);
+    bool wanted = !is_stopped(b, m->name) && (asked_for || !is_seen(b, m->serial));
+    pthread_mutex_unlock(&b->lock);
+    return wanted;
 }
 
 static void set_current(tm_background *b, tm_mounted *m, tm_req *req)
@@ -81,7 +117,7 @@ static void set_current(tm_background *b, tm_mounted *m, tm_req *req)
     b->current = m ? tm_mounted_ref(m) : NULL;
     b->req = req;
     b->done = 0;
-    if (b->stopping && req)
+    if (req && is_stopped(b, m->name))
         atomic_store(&req->cancelled, true);
     if (was)
         see(b, was->serial);
@@ -113,7 +149,7 @@ static void log_end(tm_background *b, const tm_mounted *m, int rc, const tm_req 
                    report->tensors, report->shards);
 }
 
-static int index_one(tm_background *b, tm_mounted *m, bool pyramids)
+static void index_one(tm_background *b, tm_mounted *m, bool pyramids)
 {
     tm_req req;
     tm_req_init(&req, TM_LANE_INDEX);
@@ -129,30 +165,25 @@ static int index_one(tm_background *b, tm_mounted *m, bool pyramids)
     int rc = tm_indexing_run(&params, &req, &report);
     log_end(b, m, rc, &req, &report);
     set_current(b, NULL, NULL);
-    return rc;
 }
 
-/* M, or every checkpoint in it; -EINTR where that was cancelled. HOW: as it was asked for; NULL: it
- * was not, so only what was not seen yet. */
-static int index_below(tm_background *b, tm_mounted *m, const asked *how)
+/* M, or every checkpoint in it. HOW: as it was asked for; NULL: it was not, so only what was not
+ * seen yet. */
+static void index_below(tm_background *b, tm_mounted *m, const asked *how)
 {
-    int rc = 0;
-    if (is_stopping(b))
-        return -EINTR;
-    if (!how && seen(b, m->serial))
-        return 0;
+    if (!is_wanted(b, m, how))
+        return;
     if (m->model)
-        rc = index_one(b, m, how && how->pyramids);
-    for (uint32_t i = 0; rc != -EINTR && i < m->member_count; i++) {
+        index_one(b, m, how && how->pyramids);
+    for (uint32_t i = 0; i < m->member_count; i++) {
         TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
         tm_req req;
         tm_req_init(&req, TM_LANE_INDEX);
         req.may_block = true;
-        if (m->members[i].shown &&
+        if (m->members[i].shown && is_wanted(b, m, how) &&
             tm_session_member(b->session, m, m->members[i].name, &req, &member) == 0)
-            rc = index_below(b, member, how);
+            index_below(b, member, how);
     }
-    return rc;
 }
 
 static void index_what_is_new(tm_background *b)
@@ -161,7 +192,7 @@ static void index_what_is_new(tm_background *b)
         TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_at(b->session, i);
         if (!m)
             return;
-        tm_ignore(index_below(b, m, NULL)); /* what was cancelled is seen */
+        index_below(b, m, NULL);
     }
 }
 
@@ -189,11 +220,12 @@ static void *background_main(void *arg)
             wait_a_while(b);
         pthread_mutex_unlock(&b->lock);
         if (a)
-            tm_ignore(index_below(b, a->m, a)); /* the log says how it ended */
+            index_below(b, a->m, a);
         else if (b->all)
             index_what_is_new(b);
         pthread_mutex_lock(&b->lock);
         b->doing = NULL;
+        forget_stopped(b);
         pthread_mutex_unlock(&b->lock);
         if (a)
             tm_mounted_unref(a->m);
@@ -225,14 +257,29 @@ static bool is_waiting(const tm_background *b, const tm_mounted *m)
            (b->current && b->current->serial == m->serial);
 }
 
+/* It is asked for after all. The lock is held. */
+static void unstop(tm_background *b, const char *name)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < b->stopped_count; i++) {
+        if (is_within(b->stopped[i], name) || is_within(name, b->stopped[i]))
+            free(b->stopped[i]);
+        else
+            b->stopped[kept++] = b->stopped[i];
+    }
+    b->stopped_count = kept;
+}
+
 /* Whether M was asked for already, and no less of it. */
 static bool is_asked(const tm_background *b, const tm_mounted *m, bool pyramids)
 {
-    bool doing = b->doing && b->doing->m->serial == m->serial && b->doing->pyramids >= pyramids;
-    bool asked_for = doing || (!pyramids && is_waiting(b, m));
-    for (const asked *a = b->first; !asked_for && a; a = a->next)
-        asked_for = a->m->serial == m->serial && a->pyramids >= pyramids;
-    return asked_for;
+    for (const asked *a = b->first; a; a = a->next)
+        if (a->m->serial == m->serial && a->pyramids >= pyramids)
+            return true;
+    if (is_stopped(b, m->name))
+        return false;
+    return (b->doing && b->doing->m->serial == m->serial && b->doing->pyramids >= pyramids) ||
+           (!pyramids && b->current && b->current->serial == m->serial);
 }
 
 int tm_background_index(tm_background *b, tm_mounted *m, bool pyramids, tm_req *req)
@@ -246,6 +293,7 @@ int tm_background_index(tm_background *b, tm_mounted *m, bool pyramids, tm_req *
         *a = (asked){tm_mounted_ref(m), pyramids, NULL};
         *b->last = TM_STEAL(a);
         b->last = &(*b->last)->next;
+        unstop(b, m->name);
         pthread_cond_signal(&b->wake);
     }
     pthread_mutex_unlock(&b->lock);
@@ -263,20 +311,13 @@ static void free_asked(asked *list)
     }
 }
 
-/* Whether NAME is M's, or that of a member of it. */
-static bool is_within(const tm_mounted *m, const char *name)
-{
-    size_t len = strlen(m->name);
-    return strncmp(name, m->name, len) == 0 && (name[len] == '\0' || name[len] == '/');
-}
-
 void tm_background_cancel(tm_background *b, const tm_mounted *m)
 {
     asked *gone = NULL;
     pthread_mutex_lock(&b->lock);
     for (asked **link = &b->first; *link;) {
         asked *a = *link;
-        if (is_within(m, a->m->name)) {
+        if (is_within(m->name, a->m->name)) {
             *link = a->next;
             a->next = gone;
             gone = a;
@@ -286,7 +327,8 @@ void tm_background_cancel(tm_background *b, const tm_mounted *m)
         b->last = link;
     }
     see(b, m->serial);
-    if (b->current && is_within(m, b->current->name))
+    stop_name(b, m->name);
+    if (b->current && is_within(m->name, b->current->name))
         atomic_store(&b->req->cancelled, true);
     pthread_mutex_unlock(&b->lock);
     free_asked(gone);
@@ -316,6 +358,8 @@ void tm_background_free(tm_background *b)
     if (b->started)
         pthread_join(b->thread, NULL);
     free_asked(b->first);
+    forget_stopped(b);
+    free(b->stopped);
     free(b->seen);
     pthread_cond_destroy(&b->wake);
     pthread_mutex_destroy(&b->lock);

@@ -20,6 +20,10 @@ static int query_of(tm_fs *fs, const tm_node *node, tm_req *req, tm_kept_query *
 
 /* ---- query/ ---- */
 
+enum {
+    NAME_BYTES_MAX = 255
+};
+
 static const char suffix[] = ".q";
 #define SUFFIX_LEN (sizeof(suffix) - 1)
 
@@ -74,8 +78,13 @@ static int queries_create(tm_fs *fs, const tm_node *node, const char *name, tm_r
 {
     TM_AUTO_FREE char *stem = text_name(name);
     TM_AUTO(tm_kept_query_unrefp) tm_kept_query *q = NULL;
+    TM_AUTO_FREE char *inner = stem ? text_name(stem) : NULL;
+    if (strlen(name) > NAME_BYTES_MAX)
+        return -ENAMETOOLONG;
     if (!stem)
         return tm_fail(req, EINVAL, "query/%s: the name of a query ends in .q", name);
+    if (inner || strcmp(stem, ".") == 0 || strcmp(stem, "..") == 0)
+        return tm_fail(req, EINVAL, "query/%s: no folder can be called %s", name, stem);
     TM_TRY(tm_queries_create(fs->queries, node->mounted->name, stem, req, &q));
     *ret = tm_node_child(node, TM_KIND_QUERY_TEXT, q->number, 0);
     return 0;
@@ -145,9 +154,19 @@ static int query_lookup(tm_fs *fs, const tm_node *node, const char *name, tm_req
     return -ENOENT;
 }
 
+/* A folder has none, but its query may be gone. */
+static int folder_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
+{
+    TM_AUTO(tm_kept_query_unrefp) tm_kept_query *q = NULL;
+    TM_TRY(query_of(fs, node, req, &q));
+    *ret = 0;
+    return 0;
+}
+
 static int query_list(tm_fs *fs, const tm_node *node, tm_lister *lister)
 {
-    (void)fs;
+    uint64_t none;
+    TM_TRY(folder_size(fs, node, lister->req, &none));
     for (size_t i = lister->at; i < TM_ARRAY_LEN(entries); i++) {
         tm_node child = tm_node_near(node, entries[i].kind, node->item, 0);
         if (!tm_lister_add(lister, i, entries[i].name, &child))
@@ -184,7 +203,7 @@ static void found_free(void *ctx)
 
 static bool known_row(void *ctx, uint32_t row, tm_stats_record *ret)
 {
-    return tm_known_record(ctx, row, ret);
+    return tm_known_indexed(ctx, row, ret);
 }
 
 static int make_table(found *f, const tm_node *node, tm_req *req)
@@ -280,7 +299,7 @@ const tm_kind_ops tm_query_kinds[] = {
      .open = text_open,
      .write = text_write,
      .truncate = text_truncate},
-    {.mode = S_IFDIR | 0555, .lookup = query_lookup, .list = query_list},
+    {.mode = S_IFDIR | 0555, .lookup = query_lookup, .list = query_list, .size = folder_size},
     {LIVE_FILE, .size = table_size, .open = table_open}, /* matches.tsv */
     {LIVE_FILE, .size = table_size, .open = table_open}, /* unknown.tsv */
     {LIVE_FILE, .size = error_size, .open = error_open}, /* error */

@@ -164,7 +164,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_s
 {
     (void)fi;
     if (to_set & ~(FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW |
-                   FUSE_SET_ATTR_CTIME)) {
+                   FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_CTIME)) {
         tm_ignore(fuse_reply_err(req, EROFS));
         return;
     }
@@ -481,6 +481,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     conn->max_write = READ_MAX;
     conn->max_background = BACKGROUND_MAX;
     conn->congestion_threshold = BACKGROUND_MAX;
+    tm_fuse_do_without(conn, FUSE_CAP_ATOMIC_O_TRUNC); /* it comes as a setattr */
     tm_fuse_do_without(conn, FUSE_CAP_SPLICE_READ);
     tm_fuse_do_without(conn, FUSE_CAP_SPLICE_WRITE);
     tm_fuse_do_without(conn, FUSE_CAP_SPLICE_MOVE);

@@ -32,6 +32,7 @@ struct tm_indexes {
     atomic_uint refs;
     tm_session *session;
     tm_shards *shards;
+    bool has_fingerprints; /* the session's folder has files that are called by them */
     found *(*found)[FILE_KINDS][TM_INDEX_PLACES]; /* of each shard; NULL: none there */
     pthread_mutex_t lock;                         /* guards what follows */
     bool reported;
@@ -149,7 +150,9 @@ static int look(tm_indexes *self, const spot *at, found *before, tm_req *req)
     tm_index_place place = tm_shards_place(self->shards, i, folder, fingerprint);
     struct stat st;
     place.suffix = at->kind == INDEX_FILE ? TM_INDEX_SUFFIX : TM_TILES_SUFFIX;
-    if (at->where == TM_INDEX_IN_CACHE && tm_index_cache_exists())
+    bool by_fingerprint = (at->where == TM_INDEX_IN_CACHE && tm_index_cache_exists()) ||
+                          (at->where == TM_INDEX_IN_FOLDER_TOO && self->has_fingerprints);
+    if (by_fingerprint)
         TM_TRY(tm_shards_fingerprint(self->shards, i, req, fingerprint));
     char *path = path_of(&place, at->where);
     if (!path || stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -203,6 +206,8 @@ static int indexes_new(tm_session *session, tm_mounted *m, const tm_indexes *bef
     pthread_mutex_init(&self->lock, NULL);
     self->session = session;
     TM_TRY(tm_shards_of(tm_session_sched(session), m, req, &self->shards));
+    const char *folder = tm_session_index_folder(session);
+    self->has_fingerprints = folder && tm_index_folder_has_fingerprints(folder);
     self->found = tm_new_array(self->shards->count, sizeof(*self->found));
     if (!self->found)
         return out_of_memory(req);
@@ -248,6 +253,13 @@ static tm_indexes *kept_indexes(tm_mounted *m, bool *ret_current)
     return kept;
 }
 
+/* Whether nothing has changed. */
+static bool is_same(const tm_indexes *a, const tm_indexes *b)
+{
+    return a->shards == b->shards &&
+           memcmp(a->found, b->found, a->shards->count * sizeof(*a->found)) == 0;
+}
+
 int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes **ret)
 {
     bool current;
@@ -261,6 +273,10 @@ int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes *
     tm_indexes *fresh = NULL;
     uint64_t now = tm_now_ns();
     TM_TRY(indexes_new(session, m, kept, req, &fresh));
+    if (kept && is_same(kept, fresh)) {
+        tm_indexes_unref(fresh);
+        fresh = tm_indexes_ref(kept);
+    }
     pthread_mutex_lock(&m->lock);
     tm_indexes *was = m->indexes;
     m->indexes = tm_indexes_ref(fresh);
@@ -451,9 +467,12 @@ tm_index_report tm_indexes_report(tm_indexes *self, tm_req *req)
 /* What counts where indexes are written to: those in the folder if one is named. */
 static const found *written(const tm_indexes *self, uint32_t i, file_kind kind)
 {
-    const char *folder = tm_session_index_folder(self->session);
-    const found *ret = self->found[i][kind][TM_INDEX_IN_FOLDER];
-    return folder ? (is_usable(ret) ? ret : NULL) : used(self, i, kind);
+    if (!tm_session_index_folder(self->session))
+        return used(self, i, kind);
+    for (int where = TM_INDEX_IN_FOLDER; where <= TM_INDEX_IN_FOLDER_TOO; where++)
+        if (is_usable(self->found[i][kind][where]))
+            return self->found[i][kind][where];
+    return NULL;
 }
 
 bool tm_indexes_has_all(tm_indexes *self, uint32_t i, bool pyramids, tm_req *req)

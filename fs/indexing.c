@@ -340,35 +340,32 @@ static bool is_read_only(int rc)
     return rc == -EROFS || rc == -EACCES || rc == -EPERM;
 }
 
-/* Opens the writer of a shard's index, and claims its place. Where that cannot be beside the shard
+/* Opens the writer of a shard's index. Where that cannot be beside the shard
  * it is in the cache. */
-static int open_writer(indexing *run, tm_index_place *place, bool ready)
+static int open_writer(indexing *run, tm_index_place *place)
 {
     TM_AUTO_FREE char *path = NULL;
     tm_req part;
     tm_req_init_part(&part, run->req);
     part.may_block = true;
     TM_TRY(tm_index_path_to_write(place, run->req, &path));
-    if (run->params->claim)
-        TM_TRY(run->params->claim(run->params->ctx, path, run->req));
-    int rc = ready ? 0 : tm_index_writer_open(path, place->fingerprint, &part, &run->writer);
+    int rc = tm_index_writer_open(path, place->fingerprint, &part, &run->writer);
     if (is_read_only(rc) && !place->folder && !place->not_beside) {
         place->not_beside = true;
-        return open_writer(run, place, ready);
+        return open_writer(run, place);
     }
     return rc < 0 ? tm_fail(run->req, -rc, "%s", tm_req_words(&part)) : 0;
 }
 
-/* READY: there is nothing to be made. */
-static int index_shard(indexing *run, uint32_t i, bool ready)
+static int index_shard(indexing *run, uint32_t i)
 {
     const tm_shard *shard = &run->shards->shards[i];
     const char *folder = tm_session_index_folder(run->params->session);
     uint8_t fingerprint[TM_FINGERPRINT_BYTES];
     TM_TRY(tm_shards_fingerprint(run->shards, i, run->req, fingerprint));
     tm_index_place place = tm_shards_place(run->shards, i, folder, fingerprint);
-    TM_TRY(open_writer(run, &place, ready));
-    int rc = ready ? 0 : make_both(run, shard, &place);
+    TM_TRY(open_writer(run, &place));
+    int rc = make_both(run, shard, &place);
     tm_tiles_writer_close(TM_STEAL(run->tiles));
     free(TM_STEAL(run->tensors));
     tm_index_writer_close(TM_STEAL(run->writer));
@@ -440,7 +437,7 @@ static int index_all(indexing *run, const bool *mine, tm_indexes *there)
         run->req = &part;
         uint64_t done = run->done;
         bool ready = tm_indexes_has_all(there, i, run->params->pyramids, &part);
-        int rc = index_shard(run, i, ready);
+        int rc = ready ? 0 : index_shard(run, i);
         run->report->made += rc == 0 && !ready;
         run->done = rc == 0 ? done + shard->bytes : done;
         if (rc < 0 && first == 0)
@@ -461,6 +458,7 @@ static int run_all(indexing *run)
         return out_of_memory(run->req);
     TM_TRY(share_out(run, mine));
     count(run, mine);
+    tm_indexes_forget(run->params->mounted); /* what there is now counts */
     TM_TRY(tm_indexes_get(run->params->session, run->params->mounted, run->req, &there));
     return index_all(run, mine, there);
 }

@@ -12,7 +12,7 @@ typedef struct tm_indexing_report {
     uint32_t shards, made;   /* that have tensors, of this part; and those whose index is new */
     uint32_t tensors;        /* counted, of this part */
     uint64_t bytes, scanned; /* of these; and of those that were scanned now */
-    uint32_t damaged;        /* shards that are damaged or missing: without an index */
+    uint32_t damaged;        /* shards that are damaged or missing */
 } tm_indexing_report;
 
 /* One of several parts of all that is indexed, checkpoint after checkpoint: each shard goes to the
@@ -30,8 +30,6 @@ typedef struct tm_indexing_params {
     tm_lane lane;
     /* Now and then, from this thread: how many of the bytes are done. NULL: not wanted. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
-    /* An index is to be at PATH, new or not: an error keeps it from being made. NULL: any may. */
-    int (*claim)(void *ctx, const char *path, tm_req *req);
     void *ctx;
 } tm_indexing_params;
 

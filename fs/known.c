@@ -66,9 +66,13 @@ static void log_trouble(const tm_known *known, const tm_req *req)
 
 bool tm_known_record(tm_known *known, uint32_t row, tm_stats_record *ret)
 {
+    return tm_tile_stats_known(tm_session_store(known->session), known->m->serial, row, ret) ||
+           tm_known_indexed(known, row, ret);
+}
+
+bool tm_known_indexed(tm_known *known, uint32_t row, tm_stats_record *ret)
+{
     tm_req req;
-    if (tm_tile_stats_known(tm_session_store(known->session), known->m->serial, row, ret))
-        return true;
     init(&req);
     bool found = tm_index_cursor_record(known->cursor, row, &req, ret);
     log_trouble(known, &req);

@@ -18,6 +18,8 @@ tm_indexes *tm_known_indexes(const tm_known *known); /* borrowed; the same while
 
 /* False where nothing is; what keeps an index from being read goes to the log. */
 bool tm_known_record(tm_known *known, uint32_t row, tm_stats_record *ret);
+/* The same from an index alone: what queries go by, so that they all agree. */
+bool tm_known_indexed(tm_known *known, uint32_t row, tm_stats_record *ret);
 /* The same with exact sums, which only an index has. */
 bool tm_known_sums(tm_known *known, uint32_t row, tm_stats_record *ret, tm_sums *sums);
 

@@ -27,7 +27,6 @@ typedef struct tm_kept_query {
     char *model;          /* the name of what it asks */
     char *name;           /* without .q */
     pthread_mutex_t lock; /* guards what follows */
-    bool removed;
     tm_text text;
     tm_query_result *result; /* of TEXT as it stands and INDEXES; NULL: not asked yet */
     tm_indexes *indexes;

@@ -16,8 +16,6 @@ enum {
 typedef struct command {
     unsigned jobs;
     tm_indexing_parts parts; /* parts 0: all */
-    char **claimed;          /* with --out: the files that this run makes */
-    size_t claimed_count;
     bool pyramids;
     const char *out;
     tm_offline offline;
@@ -50,23 +48,6 @@ static void tell(void *ctx, uint64_t done, uint64_t total)
     tm_progress_tell(&((command *)ctx)->progress, done, total);
 }
 
-/* In one folder weight files of one name, of two sources, would take each other's place. */
-static int claim(void *ctx, const char *path, tm_req *req)
-{
-    command *c = ctx;
-    for (size_t i = 0; i < c->claimed_count; i++)
-        if (strcmp(c->claimed[i], path) == 0)
-            return tm_fail(req, EEXIST,
-                           "%s: two of the sources have a weight file of that name; index them to "
-                           "folders of their own",
-                           path);
-    char **grown = reallocarray(c->claimed, c->claimed_count + 1, sizeof(char *));
-    if (!grown || !((c->claimed = grown)[c->claimed_count] = strdup(path)))
-        return tm_fail(req, ENOMEM, "out of memory");
-    c->claimed_count++;
-    return 0;
-}
-
 /* "llama: 291 tensors in 2 files, 13.5 GB: indexed in 3.2 s (4.2 GB/s)" */
 static void print_report(const tm_mounted *m, const tm_indexing_report *r, double seconds)
 {
@@ -91,7 +72,6 @@ static int index_checkpoint(void *ctx, tm_mounted *m, tm_req *req)
         .parts = c->parts.parts ? &c->parts : NULL,
         .lane = TM_LANE_ANALYSIS,
         .progress = tell,
-        .claim = c->out ? claim : NULL,
         .ctx = c,
     };
     uint64_t started = tm_now_ns();
@@ -99,9 +79,9 @@ static int index_checkpoint(void *ctx, tm_mounted *m, tm_req *req)
     int rc = tm_indexing_run(&params, req, &report);
     tm_progress_end(&c->progress);
     if (report.damaged) {
-        tm_complain("%s: %u of its files %s damaged or missing and %s no index; see tmorph info",
-                    m->name, report.damaged, report.damaged == 1 ? "is" : "are",
-                    report.damaged == 1 ? "has" : "have");
+        tm_complain(
+            "%s: %u of its files %s damaged or missing: not all is indexed; see tmorph info",
+            m->name, report.damaged, report.damaged == 1 ? "is" : "are");
         c->failed = true;
     }
     if (rc == 0)
@@ -187,9 +167,6 @@ static int run_all(command *c, int count, char **sources, tm_req *req)
 
 static void command_done(command *c)
 {
-    for (size_t i = 0; i < c->claimed_count; i++)
-        free(c->claimed[i]);
-    free(c->claimed);
     free(c->parts.loads);
 }
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/escape.h"
 #include "formats/query_parse.h"
 #include "formats/table_query.h"
 #include "fs/answers.h"
@@ -12,12 +13,12 @@ typedef struct asking {
     tm_query *query;
     bool several; /* of a collection: lines begin with the member */
     bool headed;  /* the first line was printed */
-    uint64_t matches, unknown;
+    uint64_t matches, unknown, indexable;
 } asking;
 
 static bool known_row(void *ctx, uint32_t row, tm_stats_record *ret)
 {
-    return tm_known_record(ctx, row, ret);
+    return tm_known_indexed(ctx, row, ret);
 }
 
 static int out_of_memory(tm_req *req)
@@ -38,6 +39,18 @@ static int print_header(asking *a, tm_req *req)
     return 0;
 }
 
+/* As a table has it. */
+static int print_member(const char *name, tm_req *req)
+{
+    size_t len = tm_field_escape(name, strlen(name), NULL, 0);
+    TM_AUTO_FREE char *field = malloc(len + 1);
+    if (!field)
+        return out_of_memory(req);
+    tm_field_escape(name, strlen(name), field, len);
+    printf("%.*s\t", (int)len, field);
+    return 0;
+}
+
 static int print_match(const asking *a, const tm_query_table_params *params, uint32_t i,
                        tm_req *req)
 {
@@ -47,7 +60,7 @@ static int print_match(const asking *a, const tm_query_table_params *params, uin
         return out_of_memory(req);
     tm_match_text(params, i, line, len);
     if (a->several)
-        printf("%s\t", tm_known_of(params->ctx)->name);
+        TM_TRY(print_member(tm_known_of(params->ctx)->name, req));
     fwrite(line, 1, len, stdout);
     return 0;
 }
@@ -69,6 +82,8 @@ static int ask(asking *a, tm_known *known, tm_req *req)
         rc = print_match(a, &params, i, req);
     a->matches += answers.match_count;
     a->unknown += answers.unknown_count;
+    for (uint32_t i = 0; i < answers.unknown_count; i++)
+        a->indexable += tm_model_is_counted(params.model, answers.unknown[i]);
     tm_answers_done(&answers);
     return rc;
 }
@@ -96,8 +111,8 @@ static void print_summary(const asking *a, const char *source)
     if (a->matches && !a->unknown)
         return;
     fprintf(stderr, "%" PRIu64 " match%s, %" PRIu64 " unknown%s%s\n", a->matches,
-            a->matches == 1 ? "" : "es", a->unknown, a->unknown ? ": run tmorph index " : "",
-            a->unknown ? source : "");
+            a->matches == 1 ? "" : "es", a->unknown, a->indexable ? ": run tmorph index " : "",
+            a->indexable ? source : "");
 }
 
 /* ---- The command ---- */

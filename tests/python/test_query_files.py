@@ -105,18 +105,17 @@ def test_writing_anew_leaves_nothing_of_the_old_text():
             q.text.write_text(text)
 
 
-def test_who_writes_reads_what_was_written():
-    """By the same open file, as with any file."""
+def test_an_open_file_reads_the_text_that_it_was_opened_with():
+    """And whoever opens it then, what was written."""
     made, _ = mixed()
     with Mount(f"m={made.path}") as m:
         q = Query(m.model("m"), "q")
-        with open(q.text, "w+b", buffering=0) as f:
-            f.write(b"rank == 1")
-            f.seek(0)
-            assert f.read() == b"rank == 1"
+        q.text.write_bytes(b"rank == 1")
+        with open(q.text, "r+b", buffering=0) as f:
             f.seek(8)
             f.write(b"2")
-            assert os.pread(f.fileno(), 100, 0) == b"rank == 2"
+            assert os.pread(f.fileno(), 100, 0) == b"rank == 1"
+            assert q.text.read_bytes() == b"rank == 2"
 
 
 def test_a_query_has_65536_bytes_and_no_more():

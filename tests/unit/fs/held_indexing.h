@@ -156,7 +156,7 @@ static inline void begin_and_hold(tm_background *b, tm_mounted *m)
 {
     tm_req req = blocking_request();
     hold_scans();
-    assert_int_equal(tm_background_index(b, m, &req), 0);
+    assert_int_equal(tm_background_index(b, m, false, &req), 0);
     wait_until(scans_wait, NULL, "for a scan to begin");
 }
 
@@ -180,7 +180,7 @@ static inline bool is_indexed(tm_mounted *m)
     tm_req req = blocking_request();
     tm_indexes_forget(m);
     assert_int_equal(tm_indexes_get(session, m, &req, &indexes), 0);
-    tm_index_report report = tm_indexes_report(indexes);
+    tm_index_report report = tm_indexes_report(indexes, &req);
     tm_indexes_unref(indexes);
     return report.state == TM_INDEX_FRESH;
 }
@@ -226,7 +226,7 @@ static inline void remove_indexes(void)
 static inline void ask(tm_mounted *m)
 {
     tm_req req = blocking_request();
-    assert_int_equal(tm_background_index(background, m, &req), 0);
+    assert_int_equal(tm_background_index(background, m, false, &req), 0);
 }
 
 static inline void ask_and_wait(tm_mounted *m)

@@ -338,8 +338,8 @@ static void it_may_end_in_the_midst(void **state)
         tm_req req = blocking_request();
         assert_int_equal(tm_background_new(session, false, &b), 0);
         begin_and_hold(b, all[0]);
-        assert_int_equal(tm_background_index(b, all[1], &req), 0);
-        assert_int_equal(tm_background_index(b, all[2], &req), 0);
+        assert_int_equal(tm_background_index(b, all[1], false, &req), 0);
+        assert_int_equal(tm_background_index(b, all[2], false, &req), 0);
         assert_int_equal(pthread_create(&thread, NULL, let_go_soon, NULL), 0);
         tm_background_free(b);
         pthread_join(thread, NULL);
