@@ -25,3 +25,13 @@ uint64_t tm_now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
+
+struct timespec tm_timespec_of(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
+struct timespec tm_after_ms(uint64_t ms)
+{
+    return tm_timespec_of(tm_now_ns() + ms * 1000000);
+}

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/types.h"
 
@@ -86,8 +87,10 @@ static inline uint64_t tm_le64(const void *p)
 void *tm_new_array(size_t n, size_t item_bytes);
 #define TM_NEW(T) ((T *)calloc(1, sizeof(T)))
 
-/* CLOCK_MONOTONIC in nanoseconds. */
+/* CLOCK_MONOTONIC in nanoseconds; a time of it, and MS milliseconds from now, to wait until. */
 uint64_t tm_now_ns(void);
+struct timespec tm_timespec_of(uint64_t ns);
+struct timespec tm_after_ms(uint64_t ms);
 
 static_assert(sizeof(void *) == 8, "tensormorph needs a 64-bit machine");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -309,18 +309,12 @@ static void sync_done(tm_read *read, int rc)
     pthread_mutex_unlock(&w->lock);
 }
 
-static struct timespec soon(void)
-{
-    uint64_t at = tm_now_ns() + CHECK_MS * UINT64_C(1000000);
-    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
-}
-
 /* The read's result; where REQ ends first the read is cancelled. */
 static int wait_end(sync_wait *w, tm_read *read, tm_req *req)
 {
     pthread_mutex_lock(&w->lock);
     while (!w->ended) {
-        struct timespec at = soon();
+        struct timespec at = tm_after_ms(CHECK_MS);
         if (pthread_cond_clockwait(&w->cond, &w->lock, CLOCK_MONOTONIC, &at) == 0 || w->ended)
             continue;
         int rc = tm_req_check(req);

@@ -14,18 +14,6 @@ enum {
     CLOCK_TICK_MS = 100,  /* how late a deadline may be noticed */
 };
 
-static struct timespec after_tick(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_nsec += CLOCK_TICK_MS * 1000000L;
-    if (at.tv_nsec >= 1000000000L) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000L;
-    }
-    return at;
-}
-
 static void *clock_main(void *arg)
 {
     tm_sched *sched = arg;
@@ -40,7 +28,7 @@ static void *clock_main(void *arg)
         for (tm_timer *timer = sched->timers; timer; timer = timer->next)
             if (timer->deadline_ns <= now)
                 timer->expire(timer);
-        struct timespec at = after_tick();
+        struct timespec at = tm_after_ms(CLOCK_TICK_MS);
         pthread_cond_timedwait(&sched->wake, &sched->lock, &at);
     }
     pthread_mutex_unlock(&sched->lock);

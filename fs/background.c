@@ -198,8 +198,7 @@ static void index_what_is_new(tm_background *b)
 
 static void wait_a_while(tm_background *b)
 {
-    uint64_t ns = tm_now_ns() + LOOK_PERIOD_MS * UINT64_C(1000000);
-    struct timespec at = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    struct timespec at = tm_after_ms(LOOK_PERIOD_MS);
     if (b->all)
         pthread_cond_clockwait(&b->wake, &b->lock, CLOCK_MONOTONIC, &at);
     else

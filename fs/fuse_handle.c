@@ -162,8 +162,7 @@ static void cancel_all(tm_handle *handle)
 
 void tm_reads_cancel(tm_reads *reads)
 {
-    uint64_t at = tm_now_ns() + CANCEL_S * UINT64_C(1000000000);
-    struct timespec limit = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
+    struct timespec limit = tm_after_ms(CANCEL_S * 1000);
     pthread_mutex_lock(&reads->lock);
     for (tm_handle *handle = reads->handles; handle; handle = handle->next)
         cancel_all(handle);

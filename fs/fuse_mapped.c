@@ -85,7 +85,7 @@ static void *drop_main(void *arg)
             unmap(&idle);
             pthread_mutex_lock(&mapped->lock);
         } else if (next_ns) {
-            struct timespec at = {(time_t)(next_ns / 1000000000), (long)(next_ns % 1000000000)};
+            struct timespec at = tm_timespec_of(next_ns);
             pthread_cond_timedwait(&mapped->wake, &mapped->lock, &at);
         } else {
             pthread_cond_wait(&mapped->wake, &mapped->lock);

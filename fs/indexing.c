@@ -224,16 +224,10 @@ static void tell(indexing *run)
                           run->report->bytes);
 }
 
-static struct timespec next_tick(void)
-{
-    uint64_t at = tm_now_ns() + TICK_MS * UINT64_C(1000000);
-    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
-}
-
 /* Those that have finished, waited for until there is one or a tick has passed. */
 static item *wait_for_some(indexing *run)
 {
-    struct timespec at = next_tick();
+    struct timespec at = tm_after_ms(TICK_MS);
     pthread_mutex_lock(&run->lock);
     while (!run->finished)
         if (pthread_cond_clockwait(&run->some_finished, &run->lock, CLOCK_MONOTONIC, &at) != 0)

@@ -311,18 +311,12 @@ static bool is_taken(const tm_session *s, const char *name)
     return t;
 }
 
-static struct timespec after_ms(uint64_t ms)
-{
-    uint64_t at = tm_now_ns() + ms * 1000000;
-    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
-}
-
 static int begin_turn(tm_session *s, turn *t, const char *name, tm_req *req)
 {
     int rc = 0;
     pthread_mutex_lock(&s->lock);
     while (is_taken(s, name) && (rc = tm_req_check_wait(req)) == 0) {
-        struct timespec at = after_ms(TURN_CHECK_MS);
+        struct timespec at = tm_after_ms(TURN_CHECK_MS);
         pthread_cond_clockwait(&s->turn_ended, &s->lock, CLOCK_MONOTONIC, &at);
     }
     if (rc == 0) {
@@ -616,7 +610,7 @@ static void *watch_main(void *arg)
     pthread_setname_np(pthread_self(), "tm-watch");
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct timespec at = after_ms(WATCH_PERIOD_S * 1000);
+        struct timespec at = tm_after_ms(WATCH_PERIOD_S * 1000);
         pthread_cond_clockwait(&s->wake, &s->lock, CLOCK_MONOTONIC, &at);
         pthread_mutex_unlock(&s->lock);
         tm_session_each(s, start_check, s);
