@@ -62,26 +62,9 @@ static int lock_log(tm_index_log *log, tm_req *req)
 
 /* ---- Reading ---- */
 
-/* 0 where the file ends before. */
-static int read_if_there(const tm_index_log *log, uint64_t off, size_t len, uint8_t *dst,
-                         tm_req *req)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(log->fd, dst + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return tm_fail_file(req, errno, log->path, "cannot be read");
-        if (n == 0)
-            return 0;
-        done += (size_t)n;
-    }
-    return 1;
-}
-
 int tm_index_log_read(const tm_index_log *log, uint64_t off, size_t len, void *dst, tm_req *req)
 {
-    int there = read_if_there(log, off, len, dst, req);
+    int there = tm_read_all(log->fd, log->path, dst, len, off, req);
     if (there == 0)
         return tm_fail(req, EIO, "%s: was cut short", log->path);
     return there < 0 ? there : 0;
@@ -103,13 +86,13 @@ static int read_entry(tm_index_log *log, const tm_index_log_params *params, uint
 {
     uint8_t head[ENTRY_HEAD_BYTES];
     tm_index_tensor tensor;
-    int there = read_if_there(log, log->end, sizeof(head), head, req);
+    int there = tm_read_all(log->fd, log->path, head, sizeof(head), log->end, req);
     if (there <= 0)
         return there;
     uint64_t len = tm_le64(head);
     if (len > CONTENT_MAX)
         return 0;
-    there = read_if_there(log, log->end + sizeof(head), len, content, req);
+    there = tm_read_all(log->fd, log->path, content, len, log->end + sizeof(head), req);
     if (there <= 0)
         return there;
     if (tm_hash64(content, len) != tm_le64(head + 8) || !load_content(content, len, &tensor))
@@ -139,7 +122,7 @@ static int resume(tm_index_log *log, const tm_index_log_params *params, tm_req *
 {
     uint8_t expected[TM_SECTION_HEADER_BYTES], found[TM_SECTION_HEADER_BYTES];
     header_of(params->fingerprint, expected);
-    int there = read_if_there(log, 0, sizeof(found), found, req);
+    int there = tm_read_all(log->fd, log->path, found, sizeof(found), 0, req);
     TM_TRY(there);
     bool is_ours = there > 0 && memcmp(found, expected, sizeof(found)) == 0;
     log->end = sizeof(expected);

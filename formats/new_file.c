@@ -51,6 +51,21 @@ int tm_write_all(int fd, const char *path, const void *bytes, size_t len, uint64
     return 0;
 }
 
+int tm_read_all(int fd, const char *path, void *dst, size_t len, uint64_t off, tm_req *req)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(fd, (uint8_t *)dst + done, len - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return tm_fail_file(req, errno, path, "cannot be read");
+        if (n == 0)
+            return 0;
+        done += (size_t)n;
+    }
+    return 1;
+}
+
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

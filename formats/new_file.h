@@ -29,6 +29,9 @@ char *tm_path_with(const char *path, const char *suffix);
 int tm_fail_file(tm_req *req, int code, const char *path, const char *what);
 TM_MUST_CHECK int tm_write_all(int fd, const char *path, const void *bytes, size_t len,
                                uint64_t off, tm_req *req);
+/* 1: all LEN bytes are there; 0: the file ends before. */
+TM_MUST_CHECK int tm_read_all(int fd, const char *path, void *dst, size_t len, uint64_t off,
+                              tm_req *req);
 /* A file that was made or renamed in the folder of PATH is there for good. */
 TM_MUST_CHECK int tm_sync_folder_of(const char *path, tm_req *req);
 

@@ -45,17 +45,10 @@ static void part_head(const tm_tiles_writer *w, uint8_t ret[TM_SECTION_HEADER_BY
 
 static int read_part(const tm_tiles_writer *w, uint64_t off, size_t len, void *dst, tm_req *req)
 {
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(w->fd, (uint8_t *)dst + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return tm_fail_file(req, errno, w->part, "cannot be read");
-        if (n == 0)
-            return tm_fail(req, EIO, "%s: was cut short", w->part);
-        done += (size_t)n;
-    }
-    return 0;
+    int there = tm_read_all(w->fd, w->part, dst, len, off, req);
+    if (there == 0)
+        return tm_fail(req, EIO, "%s: was cut short", w->part);
+    return there < 0 ? there : 0;
 }
 
 /* The hash of a pyramid as it stands in the part. */
