@@ -34,7 +34,8 @@ int tm_tensor_stats_new(const tm_stats *stats, const tm_stats_record *record, tm
     TM_AUTO_FREE tm_stats_row *rows = tm_new_array(TM_STATS_ROWS, sizeof(*rows));
     if (!rows)
         return -ENOMEM;
-    tm_stats_rows(stats, rows);
+    if (stats)
+        tm_stats_rows(stats, rows);
     uint32_t count = 0;
     for (uint32_t i = 0; i < TM_STATS_ROWS; i++)
         count += rows[i].count != 0;

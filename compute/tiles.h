@@ -29,7 +29,7 @@ typedef struct tm_tensor_stats {
     tm_hist_row hist[]; /* those that are not empty */
 } tm_tensor_stats;
 
-/* What STATS and RECORD say; -ENOMEM. */
+/* What STATS (NULL: no histogram is wanted) and RECORD say; -ENOMEM. */
 TM_MUST_CHECK int tm_tensor_stats_new(const tm_stats *stats, const tm_stats_record *record,
                                       tm_tensor_stats **ret);
 void tm_tensor_stats_free(tm_tensor_stats *stats); /* accepts NULL */

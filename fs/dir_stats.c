@@ -141,27 +141,43 @@ static int text_size(tm_fs *fs, const tm_node *node, tm_req *req, uint64_t *ret)
     return 0;
 }
 
-/* What an index knows of the tensor, malloc'ed; NULL where it has to be computed. */
+/* What INDEXES know of the tensor as far as the file shows it; NULL where it has to be computed.
+ * -ENOMEM. What cannot be read of an index is said in the log, and no failure. */
+static int from_indexes(tm_indexes *indexes, const tm_node *node, tm_req *req,
+                        tm_tensor_stats **ret)
+{
+    tm_stats_record record;
+    tm_stats stats;
+    unsigned shift;
+    if (node->kind != TM_KIND_HIST_TSV)
+        return tm_indexes_record(indexes, node->item, req, &record)
+                   ? tm_tensor_stats_new(NULL, &record, ret)
+                   : 0;
+    if (tm_indexes_stats(indexes, node->item, req, &record, &shift, &stats) < 0)
+        return 0;
+    int rc = 0;
+    if (tm_stats_rows_exact(stats.dtype, shift))
+        rc = tm_tensor_stats_new(&stats, &record, ret);
+    tm_stats_done(&stats);
+    return rc;
+}
+
+/* The same, malloc'ed; nothing where it was computed already. */
 static int find_indexed(tm_fs *fs, const tm_node *node, tm_req *req, tm_tensor_stats **ret)
 {
     TM_AUTO(tm_indexes_unrefp) tm_indexes *indexes = NULL;
     tm_stats_record record;
-    tm_stats stats;
-    unsigned shift;
     *ret = NULL;
     if (node->sub != 0 || tm_tile_stats_known(tm_session_store(fs->session), node->mounted->serial,
                                               node->item, &record))
         return 0;
     TM_TRY(tm_indexes_get(fs->session, node->mounted, req, &indexes));
-    tm_req part; /* an index that cannot be read is no reason to fail */
+    tm_req part;
     tm_req_init_part(&part, req);
     part.may_block = true;
-    if (tm_indexes_stats(indexes, node->item, &part, &record, &shift, &stats) < 0)
-        return tm_req_check(req);
-    bool exact = node->kind != TM_KIND_HIST_TSV || tm_stats_rows_exact(stats.dtype, shift);
-    int rc = exact ? tm_tensor_stats_new(&stats, &record, ret) : 0;
-    tm_stats_done(&stats);
-    return rc < 0 ? out_of_memory(req) : 0;
+    if (from_indexes(indexes, node, &part, ret) < 0)
+        return out_of_memory(req);
+    return *ret ? 0 : tm_req_check(req);
 }
 
 static int text_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)

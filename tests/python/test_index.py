@@ -463,7 +463,9 @@ class Spoilt:
                      at / "tree/stats.json", at / "index/state"):
             path.read_bytes()
         for name in self.made.tensors:
-            (m.tensor(at.name, name) / "stats.json").read_bytes()
+            tensor = m.tensor(at.name, name)
+            for file in {"stats.json", "hist.tsv"} & set(os.listdir(tensor)):
+                (tensor / file).read_bytes()
 
 
 def check_never_wrong(m, model, truth, groups):
