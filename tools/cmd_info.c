@@ -4,63 +4,50 @@
 #include "tools/cmd.h"
 
 typedef struct report {
+    tm_offline offline;
     tm_text text;
     bool json, is_list;
     unsigned shown;
     bool failed;
 } report;
 
-static void describe_json(report *r, tm_offline *offline, tm_mounted *m, const char *name,
-                          tm_req *req)
+static void describe_json(report *r, tm_mounted *m, tm_req *req)
 {
     char fingerprint[65];
-    bool known = tm_session_fingerprint(offline->session, m, req, fingerprint) == 0;
-    tm_described described = {name, m->model, known ? fingerprint : NULL};
+    bool known = tm_session_fingerprint(r->offline.session, m, req, fingerprint) == 0;
+    tm_described described = {m->name, m->model, known ? fingerprint : NULL};
     if (r->shown)
         tm_text_puts(&r->text, ",\n");
     tm_describe_model(&r->text, &described);
 }
 
-/* A collection is described by its members. */
-static int describe(report *r, tm_offline *offline, tm_mounted *m, const char *name, tm_req *req)
+static int describe(void *ctx, tm_mounted *m, tm_req *req)
 {
-    if (m->words)
-        return tm_fail(req, ENOENT, "%s", m->words);
-    r->is_list |= m->is_collection;
-    for (uint32_t i = 0; i < m->member_count; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
-        TM_AUTO_FREE char *path = NULL;
-        if (!m->members[i].shown)
-            continue;
-        TM_TRY(tm_session_member(offline->session, m, m->members[i].name, req, &member));
-        if (asprintf(&path, "%s/%s", name, m->members[i].name) < 0)
-            return tm_fail(req, ENOMEM, "out of memory");
-        TM_TRY(describe(r, offline, member, path, req));
-    }
-    if (!m->model)
-        return 0;
+    report *r = ctx;
     r->failed |= m->model->diag.damaged;
     if (r->json)
-        describe_json(r, offline, m, name, req);
+        describe_json(r, m, req);
     else if (r->shown)
         tm_text_puts(&r->text, "\n");
     if (!r->json)
-        tm_describe_info(&r->text, &(tm_described){name, m->model, NULL}, 1);
+        tm_describe_info(&r->text, &(tm_described){m->name, m->model, NULL}, 1);
     r->shown++;
     return 0;
 }
 
-static int describe_source(report *r, tm_offline *offline, const char *source, tm_req *req)
+static int describe_source(report *r, const char *source, tm_req *req)
 {
     TM_AUTO_FREE char *name = tm_source_name(source);
     if (!name)
         return tm_fail(req, ENOMEM, "out of memory");
-    TM_TRY(tm_session_add(offline->session, name, source, req));
-    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_find(offline->session, name);
-    int rc = describe(r, offline, m, name, req);
+    TM_TRY(tm_session_add(r->offline.session, name, source, req));
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *m = tm_session_find(r->offline.session, name);
+    r->is_list |= m->is_collection;
+    int rc = tm_offline_each(&r->offline, m, describe, r, req);
     tm_req ignored;
     tm_req_init(&ignored, TM_LANE_SCALAR);
-    tm_ignore(tm_session_remove(offline->session, name, &ignored)); /* the next may have its name */
+    tm_ignore(
+        tm_session_remove(r->offline.session, name, &ignored)); /* the next may have its name */
     return rc;
 }
 
@@ -81,22 +68,21 @@ static int run(const tm_cmd *cmd, int argc, char **argv)
     int first = 1 + r.json;
     if (argc <= first || argv[first][0] == '-')
         return tm_usage_error(cmd, "a SOURCE is needed");
-    tm_offline offline;
     tm_req req;
     tm_req_init(&req, TM_LANE_SELECTION);
-    if (tm_offline_open(&(tm_session_params){0}, &offline, &req) < 0)
+    if (tm_offline_open(&(tm_session_params){0}, &r.offline, &req) < 0)
         return tm_complain("%s", tm_req_words(&req));
     tm_text_init(&r.text);
     r.is_list = argc - first > 1;
     for (int i = first; i < argc; i++) {
         tm_req_init(&req, TM_LANE_SELECTION);
         req.may_block = true;
-        if (describe_source(&r, &offline, argv[i], &req) < 0) {
+        if (describe_source(&r, argv[i], &req) < 0) {
             tm_complain("%s: %s", argv[i], tm_req_words(&req));
             r.failed = true;
         }
     }
-    tm_offline_close(&offline);
+    tm_offline_close(&r.offline);
     if (tm_text_error(&r.text) < 0)
         r.failed = tm_complain("out of memory") != 0;
     print_report(&r);
