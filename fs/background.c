@@ -30,7 +30,7 @@ struct tm_background {
     uint32_t *seen; /* serial numbers that need nothing more, but where they are asked for */
     uint32_t seen_count, seen_cap;
     tm_mounted *current; /* being indexed, referenced; NULL: none */
-    tm_req *req;         /* of that */
+    tm_req *req;         /* of that, or of a member that is being opened */
     uint64_t done;       /* bytes of it */
 };
 
@@ -167,6 +167,25 @@ static void index_one(tm_background *b, tm_mounted *m, bool pyramids)
     set_current(b, NULL, NULL);
 }
 
+/* The member of M called NAME; NULL where it cannot be opened, or need not: M was cancelled. */
+static tm_mounted *open_member(tm_background *b, tm_mounted *m, const char *name)
+{
+    tm_mounted *member = NULL;
+    tm_req req;
+    tm_req_init(&req, TM_LANE_INDEX);
+    req.may_block = true;
+    pthread_mutex_lock(&b->lock);
+    b->req = &req; /* so that the end of the mount need not wait for a source that hangs */
+    bool wanted = !is_stopped(b, m->name);
+    pthread_mutex_unlock(&b->lock);
+    if (wanted && tm_session_member(b->session, m, name, &req, &member) < 0)
+        member = NULL;
+    pthread_mutex_lock(&b->lock);
+    b->req = NULL;
+    pthread_mutex_unlock(&b->lock);
+    return member;
+}
+
 /* M, or every checkpoint in it. HOW: as it was asked for; NULL: it was not, so only what was not
  * seen yet. */
 static void index_below(tm_background *b, tm_mounted *m, const asked *how)
@@ -177,11 +196,9 @@ static void index_below(tm_background *b, tm_mounted *m, const asked *how)
         index_one(b, m, how && how->pyramids);
     for (uint32_t i = 0; i < m->member_count; i++) {
         TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
-        tm_req req;
-        tm_req_init(&req, TM_LANE_INDEX);
-        req.may_block = true;
-        if (m->members[i].shown && is_wanted(b, m, how) &&
-            tm_session_member(b->session, m, m->members[i].name, &req, &member) == 0)
+        if (m->members[i].shown && is_wanted(b, m, how))
+            member = open_member(b, m, m->members[i].name);
+        if (member)
             index_below(b, member, how);
     }
 }
