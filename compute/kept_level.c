@@ -19,11 +19,11 @@ typedef struct kept_tensor {
 /* ---- Extremes of a finer level ---- */
 
 typedef struct reduction {
-    const float *fine; /* whole rows */
+    const float *fine; /* those below the cells, row by row */
     uint64_t fine_rows, fine_cols;
     unsigned shift; /* how many levels */
     bool greatest;
-    uint64_t col, count; /* cells of one row */
+    uint64_t count; /* cells of one row */
     float *dst;
 } reduction;
 
@@ -48,7 +48,7 @@ static int run_reduction(void *args, tm_req *req)
     const reduction *r = args;
     (void)req;
     for (uint64_t i = 0; i < r->count; i++)
-        r->dst[i] = reduce_cell(r, r->col + i);
+        r->dst[i] = reduce_cell(r, i);
     return 0;
 }
 
@@ -58,21 +58,23 @@ static int plan_reduction(const kept_tensor *self, tm_plan *plan, bool greatest,
 {
     unsigned shift = self->kept.level - self->kept.extremes_level;
     uint64_t row = at / self->cols % self->rows, plane = at / self->cols / self->rows;
-    uint64_t first = row << shift, end = tm_min_u64((row + 1) << shift, self->fine_rows);
-    reduction r = {.fine_rows = end - first,
-                   .fine_cols = self->fine_cols,
-                   .shift = shift,
-                   .greatest = greatest,
-                   .col = at % self->cols,
-                   .count = count,
-                   .dst = dst};
-    uint64_t cells = r.fine_rows * r.fine_cols;
-    float *fine = tm_plan_scratch(plan, cells * sizeof(*fine));
+    uint64_t col = at % self->cols << shift, first = row << shift;
+    reduction r = {
+        .fine_rows = tm_min_u64((row + 1) << shift, self->fine_rows) - first,
+        .fine_cols = tm_min_u64(col + (count << shift), self->fine_cols) - col,
+        .shift = shift,
+        .greatest = greatest,
+        .count = count,
+        .dst = dst,
+    };
+    float *fine = tm_plan_scratch(plan, r.fine_rows * r.fine_cols * sizeof(*fine));
     if (!fine)
         return tm_fail(tm_plan_req(plan), ENOMEM, "out of memory");
     r.fine = fine;
-    TM_TRY(tm_tensor_plan_f32(self->kept.extremes[greatest], plan,
-                              (plane * self->fine_rows + first) * self->fine_cols, cells, fine));
+    for (uint64_t i = 0; i < r.fine_rows; i++)
+        TM_TRY(tm_tensor_plan_f32(self->kept.extremes[greatest], plan,
+                                  (plane * self->fine_rows + first + i) * self->fine_cols + col,
+                                  r.fine_cols, fine + i * r.fine_cols));
     return tm_plan_run(plan, run_reduction, &r, sizeof(r));
 }
 

@@ -19,6 +19,8 @@ const tm_section_format tm_tiles_format = {
 };
 
 struct tm_tiles {
+    atomic_uint refs; /* blobs of its cells have one each */
+    atomic_bool damaged;
     tm_section_file file;
     tm_blob *blob; /* of the file, referenced */
     const tm_section *tensors, *cells, *checks;
@@ -74,6 +76,7 @@ int tm_tiles_open(const tm_byte_source *src, tm_blob *file,
     tm_tiles *tiles = TM_NEW(tm_tiles);
     if (!tiles)
         return tm_fail(req, ENOMEM, "no memory to read %s", src->name);
+    atomic_init(&tiles->refs, 1);
     tiles->blob = tm_blob_ref(file);
     int rc = tm_section_file_open(src, &tm_tiles_format, fingerprint, req, &tiles->file);
     if (rc == 0)
@@ -88,9 +91,15 @@ int tm_tiles_open(const tm_byte_source *src, tm_blob *file,
 
 void tm_tiles_close(tm_tiles *tiles)
 {
-    if (tiles)
-        tm_blob_unref(tiles->blob);
+    if (!tiles || atomic_fetch_sub_explicit(&tiles->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    tm_blob_unref(tiles->blob);
     free(tiles);
+}
+
+bool tm_tiles_is_damaged(const tm_tiles *tiles)
+{
+    return atomic_load(&tiles->damaged);
 }
 
 uint32_t tm_tiles_count(const tm_tiles *tiles)
@@ -109,7 +118,7 @@ int tm_tiles_check(const tm_tiles *tiles, tm_req *req)
 
 typedef struct cells_blob {
     tm_blob blob;
-    tm_blob *file;
+    tm_tiles *tiles; /* referenced: for its file, and to say that it is damaged */
     char *name;
     uint64_t cells_off, checks_off; /* in the file */
     uint64_t first;                 /* of the blob's bytes in CELLS */
@@ -133,9 +142,11 @@ static int run_checked(void *args, tm_req *req)
         size_t len = tm_min_u64(TM_TILES_CHUNK, c->end - at);
         uint64_t check;
         memcpy(&check, c->checks + (at - c->begin) / TM_TILES_CHUNK, sizeof(check));
-        if (tm_hash64(c->chunks + (at - c->begin), len) != check)
-            return tm_fail(req, EBADMSG, "%s: is damaged: cells are not what was written",
-                           c->self->name);
+        if (tm_hash64(c->chunks + (at - c->begin), len) == check)
+            continue;
+        atomic_store(&c->self->tiles->damaged, true);
+        return tm_fail(req, EBADMSG, "%s: is damaged: cells are not what was written",
+                       c->self->name);
     }
     memcpy(c->dst, c->chunks + (c->off - c->begin), c->len);
     return 0;
@@ -152,8 +163,8 @@ static int cells_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, ui
     uint64_t *check = tm_plan_scratch(plan, checks);
     if (!chunks || !check)
         return tm_fail(tm_plan_req(plan), ENOMEM, "out of memory");
-    TM_TRY(tm_blob_plan(self->file, plan, self->cells_off + begin, end - begin, chunks));
-    TM_TRY(tm_blob_plan(self->file, plan,
+    TM_TRY(tm_blob_plan(self->tiles->blob, plan, self->cells_off + begin, end - begin, chunks));
+    TM_TRY(tm_blob_plan(self->tiles->blob, plan,
                         self->checks_off + begin / TM_TILES_CHUNK * sizeof(uint64_t), checks,
                         check));
     checked args = {self, chunks, check, begin, end, at, len, dst};
@@ -163,14 +174,14 @@ static int cells_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, ui
 static void cells_free(tm_blob *blob)
 {
     cells_blob *self = TM_CONTAINER(blob, cells_blob, blob);
-    tm_blob_unref(self->file);
+    tm_tiles_close(self->tiles);
     free(self->name);
     free(self);
 }
 
 static const tm_blob_ops cells_ops = {.kind = "cells", .plan = cells_plan, .free = cells_free};
 
-static int cells_new(const tm_tiles *tiles, uint64_t off, uint64_t bytes, tm_blob **ret)
+static int cells_new(tm_tiles *tiles, uint64_t off, uint64_t bytes, tm_blob **ret)
 {
     cells_blob *self = TM_NEW(cells_blob);
     if (!self || !(self->name = strdup(tiles->file.src.name))) {
@@ -179,7 +190,8 @@ static int cells_new(const tm_tiles *tiles, uint64_t off, uint64_t bytes, tm_blo
     }
     tm_blob_init(&self->blob, &cells_ops, bytes);
     self->blob.window = WINDOW;
-    self->file = tm_blob_ref(tiles->blob);
+    atomic_fetch_add_explicit(&tiles->refs, 1, memory_order_relaxed);
+    self->tiles = tiles;
     self->cells_off = tiles->cells->off;
     self->checks_off = tiles->checks->off;
     self->first = off;
@@ -188,8 +200,8 @@ static int cells_new(const tm_tiles *tiles, uint64_t off, uint64_t bytes, tm_blo
     return 0;
 }
 
-int tm_tiles_cells(const tm_tiles *tiles, uint32_t number, const tm_tiles_tensor *tensor,
-                   tm_req *req, tm_blob **ret)
+int tm_tiles_cells(tm_tiles *tiles, uint32_t number, const tm_tiles_tensor *tensor, tm_req *req,
+                   tm_blob **ret)
 {
     tm_tiles_record record;
     if (number >= tiles->count)

@@ -60,10 +60,12 @@ void tm_tiles_close(tm_tiles *tiles); /* accepts NULL; blobs it gave live on */
 /* Reads everything: -EBADMSG where one byte is not what was written. */
 TM_MUST_CHECK int tm_tiles_check(const tm_tiles *tiles, tm_req *req);
 uint32_t tm_tiles_count(const tm_tiles *tiles);
+/* Whether a reader of cells has found that they are not what was written. */
+bool tm_tiles_is_damaged(const tm_tiles *tiles);
 
 /* The pyramid of record NUMBER as a blob of tensor->pyramid.bytes, one reference; -ENOENT (without
  * words) where it is that of another tensor, or none is kept. */
-TM_MUST_CHECK int tm_tiles_cells(const tm_tiles *tiles, uint32_t number,
-                                 const tm_tiles_tensor *tensor, tm_req *req, tm_blob **ret);
+TM_MUST_CHECK int tm_tiles_cells(tm_tiles *tiles, uint32_t number, const tm_tiles_tensor *tensor,
+                                 tm_req *req, tm_blob **ret);
 
 #endif

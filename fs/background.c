@@ -25,6 +25,7 @@ struct tm_background {
     bool started, stopping;
     asked *first, **last;
     asked *doing;   /* what was asked for and is under way */
+    bool busy;      /* a pass is under way */
     char **stopped; /* names that were cancelled while this pass goes on */
     uint32_t stopped_count;
     uint32_t *seen; /* serial numbers that need nothing more, but where they are asked for */
@@ -222,6 +223,32 @@ static void wait_a_while(tm_background *b)
         pthread_cond_wait(&b->wake, &b->lock);
 }
 
+/* What was asked for first; NULL: nothing. The lock is held. */
+static asked *take_asked(tm_background *b)
+{
+    asked *a = b->first;
+    if (a && !(b->first = a->next))
+        b->last = &b->first;
+    return a;
+}
+
+/* One pass: what was asked for, or where all are indexed what is new. The lock is held, but not
+ * while it works. */
+static void pass(tm_background *b, asked *a)
+{
+    b->doing = a;
+    b->busy = true;
+    pthread_mutex_unlock(&b->lock);
+    if (a)
+        index_below(b, a->m, a);
+    else if (b->all)
+        index_what_is_new(b);
+    pthread_mutex_lock(&b->lock);
+    b->doing = NULL;
+    b->busy = false;
+    forget_stopped(b);
+}
+
 static void *background_main(void *arg)
 {
     tm_background *b = arg;
@@ -229,19 +256,10 @@ static void *background_main(void *arg)
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0});
     pthread_mutex_lock(&b->lock);
     while (!b->stopping) {
-        asked *a = b->doing = b->first;
-        if (a && !(b->first = a->next))
-            b->last = &b->first;
+        asked *a = take_asked(b);
         if (!a)
             wait_a_while(b);
-        pthread_mutex_unlock(&b->lock);
-        if (a)
-            index_below(b, a->m, a);
-        else if (b->all)
-            index_what_is_new(b);
-        pthread_mutex_lock(&b->lock);
-        b->doing = NULL;
-        forget_stopped(b);
+        pass(b, a);
         pthread_mutex_unlock(&b->lock);
         if (a)
             tm_mounted_unref(a->m);
@@ -273,19 +291,6 @@ static bool is_waiting(const tm_background *b, const tm_mounted *m)
            (b->current && b->current->serial == m->serial);
 }
 
-/* It is asked for after all. The lock is held. */
-static void unstop(tm_background *b, const char *name)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < b->stopped_count; i++) {
-        if (is_within(b->stopped[i], name) || is_within(name, b->stopped[i]))
-            free(b->stopped[i]);
-        else
-            b->stopped[kept++] = b->stopped[i];
-    }
-    b->stopped_count = kept;
-}
-
 /* Whether M was asked for already, and no less of it. */
 static bool is_asked(const tm_background *b, const tm_mounted *m, bool pyramids)
 {
@@ -309,7 +314,6 @@ int tm_background_index(tm_background *b, tm_mounted *m, bool pyramids, tm_req *
         *a = (asked){tm_mounted_ref(m), pyramids, NULL};
         *b->last = TM_STEAL(a);
         b->last = &(*b->last)->next;
-        unstop(b, m->name);
         pthread_cond_signal(&b->wake);
     }
     pthread_mutex_unlock(&b->lock);
@@ -343,7 +347,8 @@ void tm_background_cancel(tm_background *b, const tm_mounted *m)
         b->last = link;
     }
     see(b, m->serial);
-    stop_name(b, m->name);
+    if (b->busy)
+        stop_name(b, m->name);
     if (b->current && is_within(m->name, b->current->name))
         atomic_store(&b->req->cancelled, true);
     pthread_mutex_unlock(&b->lock);
@@ -361,18 +366,26 @@ bool tm_background_has(tm_background *b, const tm_mounted *m, uint64_t *ret_done
 
 /* ---- Its life ---- */
 
-void tm_background_free(tm_background *b)
+void tm_background_stop(tm_background *b)
 {
     if (!b)
         return;
     pthread_mutex_lock(&b->lock);
+    bool running = b->started && !b->stopping;
     b->stopping = true;
     if (b->req)
         atomic_store(&b->req->cancelled, true);
     pthread_cond_signal(&b->wake);
     pthread_mutex_unlock(&b->lock);
-    if (b->started)
+    if (running)
         pthread_join(b->thread, NULL);
+}
+
+void tm_background_free(tm_background *b)
+{
+    if (!b)
+        return;
+    tm_background_stop(b);
     free_asked(b->first);
     forget_stopped(b);
     free(b->stopped);

@@ -11,8 +11,9 @@ typedef struct tm_background tm_background;
 
 /* ALL: whatever is mounted is indexed, without being asked for; members of collections too. */
 TM_MUST_CHECK int tm_background_new(tm_session *session, bool all, tm_background **ret);
-/* Stops soon, and keeps what is done. Accepts NULL. */
-void tm_background_free(tm_background *background);
+/* Stops soon, and keeps what is done; what is asked for from then on is not begun. Accept NULL. */
+void tm_background_stop(tm_background *background);
+void tm_background_free(tm_background *background); /* nobody asks any more */
 
 /* Has M indexed: a checkpoint, or every checkpoint of a collection; levels of detail too where
  * PYRAMIDS are wanted. -ENOMEM. */

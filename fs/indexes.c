@@ -186,12 +186,19 @@ static int look_at_shard(tm_indexes *self, uint32_t i, const tm_indexes *before,
     return 0;
 }
 
+/* A shard that cannot be read has no index, and does not keep the others from theirs. */
 static int look_at_all(tm_indexes *self, const tm_indexes *before, tm_req *req)
 {
     for (uint32_t i = 0; i < self->shards->count; i++) {
+        tm_req part;
         TM_TRY(tm_req_check(req));
-        if (self->shards->shards[i].count > 0)
-            TM_TRY(look_at_shard(self, i, before, req));
+        if (self->shards->shards[i].count == 0)
+            continue;
+        tm_req_init_part(&part, req);
+        part.may_block = true;
+        int rc = look_at_shard(self, i, before, &part);
+        if (is_of_the_asker(rc))
+            return tm_fail(req, -rc, "%s", tm_req_words(&part));
     }
     return 0;
 }
@@ -243,9 +250,10 @@ void tm_indexes_unrefp(tm_indexes **self)
 
 /* Those that are kept with M, referenced (NULL: none); RET_CURRENT: they need not be looked after.
  */
-static tm_indexes *kept_indexes(tm_mounted *m, bool *ret_current)
+static tm_indexes *kept_indexes(tm_mounted *m, bool *ret_current, uint64_t *ret_forgotten)
 {
     pthread_mutex_lock(&m->lock);
+    *ret_forgotten = m->indexes_forgotten;
     tm_indexes *kept = m->indexes ? tm_indexes_ref(m->indexes) : NULL;
     *ret_current =
         kept && m->indexes_looked_ns && tm_now_ns() - m->indexes_looked_ns < LOOK_PERIOD_NS;
@@ -263,7 +271,8 @@ static bool is_same(const tm_indexes *a, const tm_indexes *b)
 int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes **ret)
 {
     bool current;
-    TM_AUTO(tm_indexes_unrefp) tm_indexes *kept = kept_indexes(m, &current);
+    uint64_t forgotten; /* how often they had been when this look began */
+    TM_AUTO(tm_indexes_unrefp) tm_indexes *kept = kept_indexes(m, &current, &forgotten);
     if (current) {
         *ret = TM_STEAL(kept);
         return 0;
@@ -280,7 +289,7 @@ int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes *
     pthread_mutex_lock(&m->lock);
     tm_indexes *was = m->indexes;
     m->indexes = tm_indexes_ref(fresh);
-    m->indexes_looked_ns = now;
+    m->indexes_looked_ns = forgotten == m->indexes_forgotten ? now : 0;
     pthread_mutex_unlock(&m->lock);
     tm_indexes_unref(was);
     *ret = fresh;
@@ -291,7 +300,8 @@ int tm_indexes_get(tm_session *session, tm_mounted *m, tm_req *req, tm_indexes *
 
 static bool is_usable(const found *f)
 {
-    return f && (f->index || f->tiles) && !atomic_load(&f->damaged);
+    return f && !atomic_load(&f->damaged) &&
+           (f->index || (f->tiles && !tm_tiles_is_damaged(f->tiles)));
 }
 
 /* The file of a shard that is used; NULL where none fits. */
@@ -303,17 +313,10 @@ static found *used(const tm_indexes *self, uint32_t i, file_kind kind)
     return NULL;
 }
 
-static tm_index *index_of(const tm_indexes *self, uint32_t i)
+/* What RC of reading F says of it; returns RC. */
+static int note(tm_indexes *self, found *f, int rc, const tm_req *req)
 {
-    const found *f = used(self, i, INDEX_FILE);
-    return f ? f->index : NULL;
-}
-
-/* What RC of reading the index (or the pyramids) of a shard says of it; returns RC. */
-static int note(tm_indexes *self, uint32_t i, file_kind kind, int rc, const tm_req *req)
-{
-    found *f = rc == -EBADMSG ? used(self, i, kind) : NULL;
-    if (!f || atomic_exchange(&f->damaged, true))
+    if (rc != -EBADMSG || atomic_exchange(&f->damaged, true))
         return rc;
     tm_log_add(tm_session_log(self->session), TM_LOG_WARNING, "%s; it is not used",
                tm_req_words(req));
@@ -339,45 +342,44 @@ static bool fits(tm_indexes *self, uint32_t row, const tm_index_tensor *tensor, 
            tm_shards_context(self->shards, row, req, &context) == 0 && tensor->context == context;
 }
 
-/* The index that has tensor ROW, and its record there. -ENOENT where none has; else with words. */
-static int find(tm_indexes *self, uint32_t row, tm_req *req, tm_index **ret_index,
-                tm_index_tensor *ret)
-{
-    const tm_tensor_table *table = &self->shards->model->table;
-    const tm_tensor_row *r = &table->rows[row];
-    uint32_t number = self->shards->number_of[row];
-    tm_index *index = number == TM_SHARD_NONE ? NULL : index_of(self, r->file);
-    if (!index)
-        return -ENOENT;
-    int rc = tm_index_find_near(index, number, tm_row_name(table, r), r->name_len, req, ret);
-    TM_TRY(note(self, r->file, INDEX_FILE, rc, req));
-    *ret_index = index;
-    return fits(self, row, ret, req) ? 0 : -ENOENT;
-}
-
-bool tm_indexes_record(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *ret)
-{
-    tm_index *index;
-    tm_index_tensor tensor;
-    if (find(self, row, req, &index, &tensor) < 0)
-        return false;
-    *ret = tensor.record;
-    return true;
-}
-
 static uint32_t shard_of(const tm_indexes *self, uint32_t row)
 {
     return self->shards->model->table.rows[row].file;
 }
 
+/* The index that has tensor ROW, and its record there. -ENOENT where none has; else with words. */
+static int find(tm_indexes *self, uint32_t row, tm_req *req, found **ret_found,
+                tm_index_tensor *ret)
+{
+    const tm_tensor_table *table = &self->shards->model->table;
+    const tm_tensor_row *r = &table->rows[row];
+    uint32_t number = self->shards->number_of[row];
+    found *f = number == TM_SHARD_NONE ? NULL : used(self, r->file, INDEX_FILE);
+    if (!f)
+        return -ENOENT;
+    int rc = tm_index_find_near(f->index, number, tm_row_name(table, r), r->name_len, req, ret);
+    TM_TRY(note(self, f, rc, req));
+    *ret_found = f;
+    return fits(self, row, ret, req) ? 0 : -ENOENT;
+}
+
+bool tm_indexes_record(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *ret)
+{
+    found *f;
+    tm_index_tensor tensor;
+    if (find(self, row, req, &f, &tensor) < 0)
+        return false;
+    *ret = tensor.record;
+    return true;
+}
+
 int tm_indexes_stats(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *record,
                      unsigned *shift, tm_stats *ret)
 {
-    tm_index *index;
+    found *f;
     tm_index_tensor tensor;
-    TM_TRY(find(self, row, req, &index, &tensor));
-    int rc = tm_index_stats(index, &tensor, req, ret);
-    TM_TRY(note(self, shard_of(self, row), INDEX_FILE, rc, req));
+    TM_TRY(find(self, row, req, &f, &tensor));
+    TM_TRY(note(self, f, tm_index_stats(f->index, &tensor, req, ret), req));
     *record = tensor.record;
     *shift = tensor.hist_shift;
     return 0;
@@ -386,11 +388,10 @@ int tm_indexes_stats(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_recor
 int tm_indexes_sums(tm_indexes *self, uint32_t row, tm_req *req, tm_stats_record *record,
                     tm_sums *ret)
 {
-    tm_index *index;
+    found *f;
     tm_index_tensor tensor;
-    TM_TRY(find(self, row, req, &index, &tensor));
-    int rc = tm_index_sums(index, &tensor, req, ret);
-    TM_TRY(note(self, shard_of(self, row), INDEX_FILE, rc, req));
+    TM_TRY(find(self, row, req, &f, &tensor));
+    TM_TRY(note(self, f, tm_index_sums(f->index, &tensor, req, ret), req));
     *record = tensor.record;
     return 0;
 }
@@ -410,8 +411,8 @@ static shard_report report_shard(tm_indexes *self, uint32_t i, tm_req *req)
     TM_AUTO(tm_index_cursor_freep) tm_index_cursor *cursor = NULL;
     shard_report report = {.done = 0};
     tm_stats_record record;
-    tm_index *index = index_of(self, i);
-    if (!index || tm_index_cursor_new(self, &cursor) < 0) {
+    const found *f = used(self, i, INDEX_FILE);
+    if (!f || tm_index_cursor_new(self, &cursor) < 0) {
         for (int where = 0; where < TM_INDEX_PLACES; where++)
             report.stale |= self->found[i][INDEX_FILE][where] != NULL;
         return report;
@@ -422,8 +423,8 @@ static shard_report report_shard(tm_indexes *self, uint32_t i, tm_req *req)
         report.known++;
         report.done += rows[shard->rows[at]].bytes;
     }
-    report.stale = !index_of(self, i) ||
-                   (report.known < shard->count && tm_index_count(index) >= shard->count);
+    report.stale =
+        !is_usable(f) || (report.known < shard->count && tm_index_count(f->index) >= shard->count);
     return report;
 }
 
@@ -475,6 +476,24 @@ static const found *written(const tm_indexes *self, uint32_t i, file_kind kind)
     return NULL;
 }
 
+/* Whether the pyramids are those of all tensors of a shard as they are now. */
+static bool tiles_fit(tm_indexes *self, uint32_t i, tm_tiles *tiles, tm_req *req)
+{
+    const tm_shard *shard = &self->shards->shards[i];
+    if (tm_tiles_count(tiles) != shard->count || tm_tiles_check(tiles, req) < 0)
+        return false;
+    for (uint32_t at = 0; at < shard->count; at++) {
+        tm_tiles_tensor tensor;
+        tm_blob *cells = NULL;
+        if (tm_shards_tiles_tensor(self->shards, shard->rows[at], req, &tensor) < 0)
+            return false;
+        if (tensor.pyramid.finest && tm_tiles_cells(tiles, at, &tensor, req, &cells) < 0)
+            return false;
+        tm_blob_unref(cells);
+    }
+    return true;
+}
+
 bool tm_indexes_has_all(tm_indexes *self, uint32_t i, bool pyramids, tm_req *req)
 {
     const found *index = written(self, i, INDEX_FILE), *tiles = written(self, i, TILES_FILE);
@@ -484,27 +503,28 @@ bool tm_indexes_has_all(tm_indexes *self, uint32_t i, bool pyramids, tm_req *req
     if (!index || tm_index_check(index->index, &part) < 0 ||
         report_shard(self, i, &part).known != self->shards->shards[i].count)
         return false;
-    return !pyramids || (tiles && tm_tiles_check(tiles->tiles, &part) == 0);
+    return !pyramids || (tiles && tiles_fit(self, i, tiles->tiles, &part));
 }
 
 int tm_indexes_pyramid(tm_indexes *self, uint32_t row, tm_req *req, tm_pyramid *ret,
                        tm_blob **cells)
 {
     uint32_t shard = shard_of(self, row), number = self->shards->number_of[row];
-    const found *tiles = number == TM_SHARD_NONE ? NULL : used(self, shard, TILES_FILE);
+    found *tiles = number == TM_SHARD_NONE ? NULL : used(self, shard, TILES_FILE);
     tm_tiles_tensor tensor;
     if (!tiles)
         return -ENOENT;
     TM_TRY(tm_shards_tiles_tensor(self->shards, row, req, &tensor));
     *ret = tensor.pyramid;
     int rc = tm_tiles_cells(tiles->tiles, number, &tensor, req, cells);
-    return note(self, shard, TILES_FILE, rc, req);
+    return note(self, tiles, rc, req);
 }
 
 void tm_indexes_forget(tm_mounted *m)
 {
     pthread_mutex_lock(&m->lock);
     m->indexes_looked_ns = 0;
+    m->indexes_forgotten++;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -557,16 +577,16 @@ bool tm_index_cursor_record(tm_index_cursor *c, uint32_t row, tm_req *req, tm_st
 {
     const tm_shards *shards = c->indexes->shards;
     uint32_t shard = shards->model->table.rows[row].file, number = shards->number_of[row];
-    tm_index *index = number == TM_SHARD_NONE ? NULL : index_of(c->indexes, shard);
-    if (!index)
+    found *f = number == TM_SHARD_NONE ? NULL : used(c->indexes, shard, INDEX_FILE);
+    if (!f)
         return false;
     if (shard != c->shard || number < c->first || number - c->first >= c->count) {
         c->shard = shard;
         c->first = number;
         c->count = 0;
         c->req = req;
-        int rc = tm_index_each(index, (tm_index_range){number, BATCH}, take_item, c, req);
-        if (note(c->indexes, shard, INDEX_FILE, rc, req) < 0)
+        int rc = tm_index_each(f->index, (tm_index_range){number, BATCH}, take_item, c, req);
+        if (note(c->indexes, f, rc, req) < 0)
             c->count = 0;
     }
     if (number - c->first < c->count && c->items[number - c->first].fits) {

@@ -7,6 +7,7 @@ struct tm_known {
     tm_mounted *m; /* referenced */
     tm_indexes *indexes;
     tm_index_cursor *cursor;
+    bool failed;
 };
 
 int tm_known_new(tm_session *session, tm_mounted *m, tm_req *req, tm_known **ret)
@@ -51,17 +52,24 @@ tm_indexes *tm_known_indexes(const tm_known *known)
     return known->indexes;
 }
 
+bool tm_known_failed(const tm_known *known)
+{
+    return known->failed;
+}
+
 static void init(tm_req *req)
 {
     tm_req_init(req, TM_LANE_SELECTION);
     req->may_block = true;
 }
 
-static void log_trouble(const tm_known *known, const tm_req *req)
+static void note_trouble(tm_known *known, const tm_req *req)
 {
-    if (*tm_req_words(req))
-        tm_log_add(tm_session_log(known->session), TM_LOG_WARNING, "%s: an index is not used: %s",
-                   known->m->name, tm_req_words(req));
+    if (!*tm_req_words(req))
+        return;
+    known->failed = true;
+    tm_log_add(tm_session_log(known->session), TM_LOG_WARNING, "%s: an index is not used: %s",
+               known->m->name, tm_req_words(req));
 }
 
 bool tm_known_record(tm_known *known, uint32_t row, tm_stats_record *ret)
@@ -75,7 +83,7 @@ bool tm_known_indexed(tm_known *known, uint32_t row, tm_stats_record *ret)
     tm_req req;
     init(&req);
     bool found = tm_index_cursor_record(known->cursor, row, &req, ret);
-    log_trouble(known, &req);
+    note_trouble(known, &req);
     return found;
 }
 
@@ -84,6 +92,6 @@ bool tm_known_sums(tm_known *known, uint32_t row, tm_stats_record *ret, tm_sums 
     tm_req req;
     init(&req);
     bool found = tm_indexes_sums(known->indexes, row, &req, ret, sums) == 0;
-    log_trouble(known, &req);
+    note_trouble(known, &req);
     return found;
 }

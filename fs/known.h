@@ -16,6 +16,9 @@ void tm_known_freep(tm_known **known);
 tm_mounted *tm_known_of(const tm_known *known);
 tm_indexes *tm_known_indexes(const tm_known *known); /* borrowed; the same while nothing changes */
 
+/* Whether an index could not be read: what it may know was said not to be known. */
+bool tm_known_failed(const tm_known *known);
+
 /* False where nothing is; what keeps an index from being read goes to the log. */
 bool tm_known_record(tm_known *known, uint32_t row, tm_stats_record *ret);
 /* The same from an index alone: what queries go by, so that they all agree. */

@@ -62,6 +62,7 @@ struct tm_mounted {
     tm_shards *shards;                            /* NULL: not made yet */
     tm_indexes *indexes;                          /* the same */
     uint64_t indexes_looked_ns;                   /* when they were looked after last */
+    uint64_t indexes_forgotten;                   /* how often that has been made to mean nothing */
 };
 
 typedef struct tm_mounted_params {

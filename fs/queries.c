@@ -308,7 +308,8 @@ int tm_kept_query_ask(tm_kept_query *q, tm_session *session, tm_mounted *m, tm_r
     TM_TRY(tm_kept_query_text(q, req, &text, &len));
     TM_TRY(ask(text, len, known, req, ret));
     pthread_mutex_lock(&q->lock);
-    if (q->text.len == len && (len == 0 || memcmp(q->text.bytes, text, len) == 0)) {
+    if (!tm_known_failed(known) && q->text.len == len &&
+        (len == 0 || memcmp(q->text.bytes, text, len) == 0)) {
         forget_result(q);
         q->result = result_ref(*ret);
         q->indexes = tm_indexes_ref(tm_known_indexes(known));

@@ -700,7 +700,7 @@ void tm_session_stop(tm_session *s)
     if (s->watching)
         pthread_join(s->watcher, NULL);
     s->watching = false;
-    tm_background_free(TM_STEAL(s->background));
+    tm_background_stop(s->background);
 }
 
 void tm_session_free(tm_session *s)
@@ -709,6 +709,7 @@ void tm_session_free(tm_session *s)
         return;
     tm_session_stop(s);
     tm_sched_free(s->sched);
+    tm_background_free(s->background);
     tm_store_free(s->store); /* whose tiles hold tensors and files */
     for (size_t i = 0; i < s->top_count; i++)
         tm_mounted_unref(s->top[i]);

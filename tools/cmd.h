@@ -49,7 +49,7 @@ TM_MUST_CHECK int tm_offline_add(tm_offline *offline, const char *source, tm_req
                                  char **ret_name);
 
 /* Calls FN with M if it is a checkpoint, or with those in it, opened one by one, if it is a
- * collection; stops with what FN returns if not 0. */
+ * collection: all of them, and then the first failure. */
 typedef int tm_checkpoint_fn(void *ctx, tm_mounted *m, tm_req *req);
 TM_MUST_CHECK int tm_offline_each(tm_offline *offline, tm_mounted *m, tm_checkpoint_fn *fn,
                                   void *ctx, tm_req *req);

@@ -199,7 +199,6 @@ const tm_cmd tm_cmd_index = {
         "$XDG_CACHE_HOME/tmorph/index where that folder is not to be written to. A mount finds\n"
         "them there. An interrupted run is taken up by the next.\n\n"
         "  --pyramids  levels of detail too, in FILE.tmtiles\n"
-        "  --pyramids  levels of detail too, in FILE.tmtiles\n"
         "  --jobs N    threads that compute (default: the cores)\n"
         "  --out DIR   write them to DIR, which the mount option index-dir then names\n"
         "  --part I/N  the I-th of N parts, alike in bytes: for N machines at once\n",

@@ -60,17 +60,27 @@ int tm_offline_find(tm_offline *offline, const char *argument, tm_req *req, tm_a
     return tm_path_find(&offline->fs->tree, path, req, ret);
 }
 
+static int each_member(tm_offline *offline, tm_mounted *m, uint32_t i, tm_checkpoint_fn *fn,
+                       void *ctx, tm_req *req)
+{
+    TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
+    TM_TRY(tm_session_member(offline->session, m, m->members[i].name, req, &member));
+    return tm_offline_each(offline, member, fn, ctx, req);
+}
+
 int tm_offline_each(tm_offline *offline, tm_mounted *m, tm_checkpoint_fn *fn, void *ctx,
                     tm_req *req)
 {
+    int first = 0;
     if (m->words)
         return tm_fail(req, ENOENT, "%s", m->words);
-    for (uint32_t i = 0; i < m->member_count; i++) {
-        TM_AUTO(tm_mounted_unrefp) tm_mounted *member = NULL;
-        if (!m->members[i].shown)
-            continue;
-        TM_TRY(tm_session_member(offline->session, m, m->members[i].name, req, &member));
-        TM_TRY(tm_offline_each(offline, member, fn, ctx, req));
+    for (uint32_t i = 0; i < m->member_count && first != -EINTR; i++) {
+        tm_req part;
+        tm_req_init_part(&part, req);
+        part.may_block = true;
+        int rc = m->members[i].shown ? each_member(offline, m, i, fn, ctx, &part) : 0;
+        if (rc < 0 && (first == 0 || rc == -EINTR))
+            first = tm_fail(req, -rc, "%s", tm_req_words(&part));
     }
-    return m->model ? fn(ctx, m, req) : 0;
+    return first < 0 || !m->model ? first : fn(ctx, m, req);
 }

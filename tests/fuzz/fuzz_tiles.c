@@ -58,7 +58,7 @@ static void read_cells(tm_sched *sched, tm_blob *cells)
     }
 }
 
-static void check_tiles(tm_sched *sched, const tm_tiles *tiles)
+static void check_tiles(tm_sched *sched, tm_tiles *tiles)
 {
     tm_tiles_tensor tensor = tensor_of();
     for (uint32_t i = 0; i <= tm_tiles_count(tiles) && i < 8; i++) {

@@ -710,6 +710,15 @@ def test_what_is_asked_wrongly_is_refused_with_words():
     assert not made_in(made.path), "nothing was indexed"
 
 
+def test_a_checkpoint_of_a_collection_after_one_that_fails_is_indexed():
+    run = folder("run")
+    made = [small(run / name, seed=i) for i, name in enumerate("abc")]
+    (made[0].path / "model.safetensors.tmidx").mkdir()
+    assert "a/model.safetensors.tmidx" in index(run, check=2).stderr
+    for other in made[1:]:
+        assert made_in(other.path) == fresh(other.path)
+
+
 def test_a_source_after_one_that_fails_is_indexed():
     src = folder("src")
     (src / "empty").mkdir()

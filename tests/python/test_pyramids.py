@@ -192,6 +192,7 @@ def test_what_is_damaged_is_refused_or_computed_and_made_anew():
                 assert path.read_bytes() == want, at
             else:
                 assert tiles.name in (m.path / ".tmorph/log").read_text()
+                assert path.read_bytes() == want, f"{at}: whoever comes next has it computed"
         index("--pyramids", made.path)
         assert tiles.read_bytes() == good, at
     for size in (0, 100, 300, len(good) // 2, len(good) - 1):
@@ -254,6 +255,25 @@ def test_the_file_is_what_its_specification_says():
             kept += 1
     assert end == len(sections[2]) and kept > 6
     assert len(sections[3]) == 8 * -(-end // 65536)
+
+
+def test_pyramids_of_values_whose_scales_changed_are_made_anew():
+    src = folder("src")
+    old = checkpoints.fp8_block(src / "m", shards=2, seed=1)
+    new = checkpoints.fp8_block(src / "n", shards=2, seed=2)
+    scales = old.files[next(iter(old.expected)) + "_scale_inv"]
+    index("--pyramids", old.path)
+    weights = old.path / (old.files[next(iter(old.expected))] + ".tmtiles")
+    assert sections_of(weights)[2], "this test is about tensors that have a pyramid"
+    before = weights.read_bytes()
+    shutil.copy(new.path / scales, old.path / scales)
+    index(old.path)  # statistics alone
+    index("--pyramids", old.path)
+    assert weights.read_bytes() != before
+    out = folder("out")
+    index("--pyramids", "--out", out, old.path)
+    for path in out.iterdir():
+        assert (old.path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
 def test_pyramids_of_other_weights_are_not_used():
