@@ -41,8 +41,10 @@ def scratch():
     if _scratch is None:
         _scratch = pathlib.Path(tempfile.mkdtemp(prefix="tmtest-"))
         atexit.register(_remove_scratch)
-        # so that a run that is given up (by timeout, by meson) leaves nothing mounted either
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        # so that a run that is given up (by timeout, by meson) leaves nothing mounted either, and
+        # so that under nohup the daemons that it starts do not ignore what it ignores
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     return _scratch
 
 
