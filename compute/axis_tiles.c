@@ -184,6 +184,9 @@ static void chunk_read(tm_read *read, int rc)
 {
     axis_tile *self = read->params.user;
     if (rc == 0) {
+        pthread_mutex_lock(&self->work.lock);
+        self->job = (tm_job){.run = run_chunk, .lane = self->work.lane};
+        pthread_mutex_unlock(&self->work.lock);
         tm_pool_submit(self->work.source.sched->workers, &self->job);
         return;
     }
@@ -204,12 +207,12 @@ static void read_next(axis_tile *self)
         .blob = &self->chunks->blob,
         .off = self->next * self->chunks->stride,
         .len = self->chunks->stride,
-        .lane = self->work.lane,
         .done = chunk_read,
         .user = self,
     };
     tm_read *read = NULL;
     pthread_mutex_lock(&self->work.lock);
+    params.lane = self->work.lane;
     int rc = self->work.cancelled ? -EINTR : tm_read_new(&params, &self->read);
     if (rc == 0)
         read = tm_read_ref(self->read);
@@ -251,7 +254,6 @@ static int axis_prepare(tm_work_tile *work)
     if (!self->stats)
         return -ENOMEM;
     self->next = 0;
-    self->job = (tm_job){.run = run_chunk, .lane = work->lane};
     drop_chunks(self);
     return chunk_blob_new(tensor, &self->rect, &self->chunks);
 }

@@ -11,8 +11,7 @@ typedef struct level_tensor {
     tm_tile_source source; /* its tensor referenced */
     tm_blocks blocks;
     unsigned level;
-    tm_reducer reducer; /* TM_REDUCE_COUNT: the tensor has an axis of them */
-    tm_lane lane;
+    tm_reducer reducer;  /* TM_REDUCE_COUNT: the tensor has an axis of them */
     uint64_t rows, cols; /* of the level's planes */
 } level_tensor;
 
@@ -70,11 +69,11 @@ static run run_at(const level_tensor *self, uint64_t first, uint64_t count)
     return r;
 }
 
-static int get_tile(const level_tensor *self, const run *r, tm_tile **ret)
+static int get_tile(const level_tensor *self, const run *r, tm_lane lane, tm_tile **ret)
 {
     if (self->level > TM_BLOCK_LEVEL)
-        return tm_tile_coarse_get(&self->source, r->plane, self->lane, ret);
-    return tm_tile_level_get(&self->source, self->level, r->block, self->lane, ret);
+        return tm_tile_coarse_get(&self->source, r->plane, lane, ret);
+    return tm_tile_level_get(&self->source, self->level, r->block, lane, ret);
 }
 
 static int level_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t count, void *dst)
@@ -85,7 +84,7 @@ static int level_plan(tm_tensor *tensor, tm_plan *plan, uint64_t first, uint64_t
     for (run r; count > 0 && waits < WAITS_MAX; first += r.count, count -= r.count, to += r.count) {
         r = run_at(self, first, count);
         tm_tile *tile;
-        if (get_tile(self, &r, &tile) < 0)
+        if (get_tile(self, &r, tm_plan_req(plan)->lane, &tile) < 0)
             return tm_fail(tm_plan_req(plan), ENOMEM, "out of memory");
         TM_TRY(tm_plan_tile(plan, tile));
         if (tm_shared_poll(&tile->shared) < 0) {
@@ -136,7 +135,7 @@ static uint64_t window_of(const level_tensor *self)
 }
 
 int tm_level_tensor_new(const tm_tile_source *source, unsigned level, tm_reducer reducer,
-                        tm_lane lane, tm_tensor **ret)
+                        tm_tensor **ret)
 {
     assert(level >= 1 && source->tensor->elems > 0);
     const tm_tensor *of = source->tensor;
@@ -152,7 +151,6 @@ int tm_level_tensor_new(const tm_tile_source *source, unsigned level, tm_reducer
     self->blocks = tm_blocks_of(of->dims, of->rank, tm_dtype_get(of->dtype)->bits);
     self->level = level;
     self->reducer = reducer;
-    self->lane = lane;
     self->rows = dims[rank - 2];
     self->cols = dims[rank - 1];
     self->tensor.window = window_of(self);

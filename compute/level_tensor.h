@@ -18,8 +18,9 @@ enum {
 size_t tm_level_dims(const uint64_t *dims, size_t rank, unsigned level, tm_reducer reducer,
                      uint64_t ret[TM_LEVEL_RANK_MAX]);
 
-/* SOURCE is copied; the level keeps its tensor, which has elements. LANE: of what is computed. */
+/* SOURCE is copied; the level keeps its tensor, which has elements. Computed in the reader's lane.
+ */
 TM_MUST_CHECK int tm_level_tensor_new(const tm_tile_source *source, unsigned level,
-                                      tm_reducer reducer, tm_lane lane, tm_tensor **ret);
+                                      tm_reducer reducer, tm_tensor **ret);
 
 #endif

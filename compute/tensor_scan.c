@@ -1,7 +1,7 @@
 #include "compute/tensor_scan.h"
 
 #include "core/plan.h"
-#include "core/read.h"
+#include "core/prefetch.h"
 
 enum {
     PARALLEL_MAX = 64
@@ -32,6 +32,7 @@ struct tm_tensor_scan {
     atomic_uint refs;
     blocks_blob *source;
     pthread_mutex_t lock; /* guards what follows */
+    tm_lane lane;         /* of what it has still to do */
     uint64_t next, end;
     unsigned running;
     bool cancelled;
@@ -293,6 +294,7 @@ static void end(tm_tensor_scan *scan)
         rc = total_of(scan, &total);
     if (rc < 0)
         fail(scan, rc, rc == -EINTR ? "interrupted" : NULL);
+    tm_prefetch_cancel(scan->params.sched, scan);
     drop_memory(scan);
     scan->params.done(scan->params.ctx, rc, tm_req_words(&scan->req), rc == 0 ? &total : NULL);
     tm_stats_done(&total.stats);
@@ -310,6 +312,14 @@ static void leave(slot *s)
     pthread_mutex_unlock(&scan->lock);
     if (last)
         end(scan);
+}
+
+static tm_lane lane_of(tm_tensor_scan *scan)
+{
+    pthread_mutex_lock(&scan->lock);
+    tm_lane lane = scan->lane;
+    pthread_mutex_unlock(&scan->lock);
+    return lane;
 }
 
 static void run_block(tm_job *job)
@@ -335,7 +345,8 @@ static void block_read(tm_read *read, int rc)
     if (rc < 0)
         fail(s->scan, rc, tm_req_words(&read->req));
     if (rc == 0) {
-        tm_pool_submit(tm_sched_workers(s->scan->params.sched, s->scan->params.lane), &s->job);
+        s->job.lane = lane_of(s->scan);
+        tm_pool_submit(tm_sched_workers(s->scan->params.sched, s->job.lane), &s->job);
         return;
     }
     pthread_mutex_lock(&s->scan->lock);
@@ -345,20 +356,31 @@ static void block_read(tm_read *read, int rc)
     leave(s);
 }
 
+/* Has the block brought near that a slot will take when all have done the one they are at. */
+static void foretell(tm_tensor_scan *scan, uint64_t block)
+{
+    uint64_t later = block + scan->slot_count;
+    if (later < scan->end)
+        tm_prefetch_ask(scan->params.sched, scan, lane_of(scan), &scan->source->blob,
+                        later * scan->source->stride, scan->source->stride);
+}
+
 /* Takes the next block and has it read; false where there is none. */
 static bool read_next(slot *s)
 {
     tm_tensor_scan *scan = s->scan;
     tm_read *read = NULL;
+    uint64_t block = 0;
+    tm_tensor_scan_ref(scan); /* its last read may end as soon as it can be cancelled */
     pthread_mutex_lock(&scan->lock);
     if (scan->next < scan->end && !scan->cancelled && atomic_load(&scan->req.error) == 0) {
-        s->block = scan->next++;
+        s->block = block = scan->next++;
         tm_read_params params = {
             .sched = scan->params.sched,
             .blob = &scan->source->blob,
             .off = s->block * scan->source->stride,
             .len = scan->source->stride,
-            .lane = scan->params.lane,
+            .lane = scan->lane,
             .done = block_read,
             .user = s,
         };
@@ -369,11 +391,13 @@ static bool read_next(slot *s)
             fail(scan, rc, NULL);
     }
     pthread_mutex_unlock(&scan->lock);
-    if (!read)
-        return false;
-    tm_read_go(read);
+    if (read) {
+        tm_read_go(read);
+        foretell(scan, block);
+    }
     tm_read_unref(read);
-    return true;
+    tm_tensor_scan_unref(scan);
+    return read != NULL;
 }
 
 void tm_tensor_scan_start(tm_tensor_scan *scan)
@@ -396,6 +420,13 @@ void tm_tensor_scan_cancel(tm_tensor_scan *scan)
     pthread_mutex_unlock(&scan->lock);
 }
 
+void tm_tensor_scan_hurry(tm_tensor_scan *scan, tm_lane lane)
+{
+    pthread_mutex_lock(&scan->lock);
+    scan->lane = lane;
+    pthread_mutex_unlock(&scan->lock);
+}
+
 uint64_t tm_tensor_scan_begun(tm_tensor_scan *scan)
 {
     pthread_mutex_lock(&scan->lock);
@@ -414,7 +445,7 @@ static int slot_init(slot *s, tm_tensor_scan *scan)
     unsigned kept = level && level < TM_SCAN_LEVEL ? level : TM_SCAN_LEVEL;
     uint64_t cells = tm_block_cell_rows(&whole, kept) * tm_block_cell_cols(&whole, kept);
     s->scan = scan;
-    s->job = (tm_job){.run = run_block, .lane = scan->params.lane};
+    s->job = (tm_job){.run = run_block};
     s->kernel = tm_scan_new(tm_cpu_best());
     s->cells = level ? tm_new_array(cells, sizeof(*s->cells)) : NULL;
     /* As many as are halved at most; of the fine levels, those of a tile. */
@@ -476,6 +507,7 @@ int tm_tensor_scan_new(const tm_tensor_scan_params *params, tm_tensor_scan **ret
     atomic_init(&scan->refs, 1);
     pthread_mutex_init(&scan->lock, NULL);
     tm_req_init(&scan->req, params->lane);
+    scan->lane = params->lane;
     scan->next = params->first;
     scan->end = params->first + params->count;
     scan->slot_count = slots;

@@ -48,6 +48,9 @@ void tm_tensor_scan_start(tm_tensor_scan *scan);
 /* done() comes soon, with -EINTR unless the scan was at its end. */
 void tm_tensor_scan_cancel(tm_tensor_scan *scan);
 
+/* What it has still to do is done in LANE. */
+void tm_tensor_scan_hurry(tm_tensor_scan *scan, tm_lane lane);
+
 /* How many blocks were begun. */
 uint64_t tm_tensor_scan_begun(tm_tensor_scan *scan);
 

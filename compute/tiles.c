@@ -244,6 +244,11 @@ static void scan_stop(tm_work_tile *work)
     tm_tensor_scan_cancel(as_scan(work)->scan);
 }
 
+static void scan_hurry(tm_work_tile *work)
+{
+    tm_tensor_scan_hurry(as_scan(work)->scan, work->lane);
+}
+
 static void scan_forget(tm_work_tile *work)
 {
     scan_tile *self = as_scan(work);
@@ -263,6 +268,7 @@ static const tm_work_ops scan_ops = {
     .prepare = scan_prepare,
     .go = scan_go,
     .stop = scan_stop,
+    .hurry = scan_hurry,
     .forget = scan_forget,
     .free = scan_free,
 };

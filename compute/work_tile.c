@@ -41,8 +41,8 @@ static void start(tm_shared *shared)
     tm_tile_ref(&work->tile); /* until its end */
     pthread_mutex_lock(&work->lock);
     work->cancelled = work->prepared = false;
-    pthread_mutex_unlock(&work->lock);
     work->pass = (tm_pass){.job = {.run = run, .lane = work->lane}};
+    pthread_mutex_unlock(&work->lock);
     tm_gate_enter(&work->source.sched->scans, &work->pass);
 }
 
@@ -60,7 +60,20 @@ static void cancel(tm_shared *shared)
     pthread_mutex_unlock(&work->lock);
 }
 
-static const tm_shared_ops shared_ops = {.start = start, .cancel = cancel};
+static void hurry(tm_shared *shared, tm_lane lane)
+{
+    tm_work_tile *work = tm_work_of(TM_CONTAINER(shared, tm_tile, shared));
+    pthread_mutex_lock(&work->lock);
+    if (lane < work->lane) {
+        work->lane = lane;
+        if (work->prepared && work->ops->hurry)
+            work->ops->hurry(work);
+        tm_gate_hurry(&work->source.sched->scans, &work->pass, lane);
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+static const tm_shared_ops shared_ops = {.start = start, .cancel = cancel, .hurry = hurry};
 
 static void work_free(tm_tile *tile)
 {

@@ -28,6 +28,8 @@ typedef struct tm_work_ops {
     void (*go)(tm_work_tile *work);
     /* Has it end soon, with -EINTR. The lock is held; it has been prepared. */
     void (*stop)(tm_work_tile *work);
+    /* Its lane is a higher one now. Likewise; it may have ended. Optional. */
+    void (*hurry)(tm_work_tile *work);
     /* Gives up what it has made, or half made. */
     void (*forget)(tm_work_tile *work);
     /* Frees WORK; what the base holds is done by then. */
@@ -38,10 +40,10 @@ typedef struct tm_work_ops {
 struct tm_work_tile {
     tm_tile tile;
     tm_tile_source source; /* its tensor referenced */
-    tm_lane lane;          /* of the work: that of who first asked */
     const tm_work_ops *ops;
     tm_pass pass;
     pthread_mutex_t lock; /* guards what follows, and what ops say */
+    tm_lane lane;         /* of the work: the highest of those who have asked */
     bool cancelled, prepared;
 };
 

@@ -33,7 +33,8 @@ typedef struct tm_blob_ops {
     /* Leaves only, all three. fetch_now: 0 where the bytes are at hand and were copied to DST;
      * -EAGAIN where that would mean to wait; else an error, with words in REQ. fetch_start: takes
      * FETCH and calls tm_fetch_done() once, later, from another thread. fetch_cancel: true where
-     * FETCH was taken back: tm_fetch_done() will not be called. */
+     * FETCH was taken back: tm_fetch_done() will not be called. A DST of NULL asks for the bytes
+     * to be at hand later: none are copied. */
     int (*fetch_now)(tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req);
     void (*fetch_start)(tm_blob *blob, tm_fetch *fetch);
     bool (*fetch_cancel)(tm_blob *blob, tm_fetch *fetch);

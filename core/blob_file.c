@@ -1,25 +1,20 @@
 #include "core/blob_file.h"
 
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/read.h"
 
 enum {
-    STREAM_SLACK = 4 << 20, /* how far from the last read's end a read still continues it */
-    STREAM_MIN = 1 << 20,   /* bytes that make a stream: a header is none */
-    READ_AHEAD = 8 << 20,   /* what is asked for ahead of a stream */
+    LOOK_PAGES = 1025 /* of 4 KiB: a block of a scan, wherever it begins */
 };
 
 typedef struct file_blob {
     tm_blob blob;
     tm_file *file;
     tm_sched *sched;
-    atomic_uint_fast64_t stream_end; /* of the last read that had to wait */
-    atomic_uint_fast64_t stream_len; /* of the reads that continued each other up to it */
-    atomic_uint_fast64_t asked_end;  /* up to where the disk was asked ahead of it */
 } file_blob;
 
 static file_blob *as_file(tm_blob *blob)
@@ -35,12 +30,31 @@ static int read_cached(int fd, uint64_t off, size_t len, uint8_t *dst)
     return n == (ssize_t)len ? 0 : -EAGAIN;
 }
 
+/* Whether it holds them all, else -EAGAIN. To try to read them would have the kernel fetch some. */
+static int look_cached(tm_file *file, int fd, uint64_t off, size_t len)
+{
+    unsigned char near[LOOK_PAGES];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = off % page;
+    size_t bytes = before + len, pages = (bytes + page - 1) / page;
+    if (pages > LOOK_PAGES || !tm_file_may_map(file))
+        return -EAGAIN;
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, (off_t)(off - before));
+    if (at == MAP_FAILED)
+        return -EAGAIN;
+    int rc = mincore(at, bytes, near) == 0 ? 0 : -EAGAIN;
+    for (size_t i = 0; rc == 0 && i < pages; i++)
+        if (!(near[i] & 1))
+            rc = -EAGAIN;
+    munmap(at, bytes);
+    return rc;
+}
+
 static int file_fetch_now(tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
 {
     file_blob *self = as_file(blob);
     int fd;
     TM_TRY(tm_file_acquire(self->file, true, req, &fd));
-    int rc = read_cached(fd, off, len, dst);
+    int rc = dst ? read_cached(fd, off, len, dst) : look_cached(self->file, fd, off, len);
     if (rc == 0)
         rc = tm_file_check(self->file, fd, req); /* after the copy: it covers what was copied */
     tm_file_release(self->file);
@@ -68,23 +82,13 @@ static int read_all(tm_file *file, int fd, tm_fetch *fetch, tm_req *req)
     return 0;
 }
 
-/* Source files are opened for random access, so that one value does not cost the disk megabytes,
- * and several threads that read one descriptor look random anyway: a stream is noticed here. */
-static void ask_ahead(file_blob *self, int fd, uint64_t off, uint64_t len)
+/* Has the kernel read what it has not. Source files are opened for random access, so that one value
+ * does not cost the disk megabytes: what is to be read ahead is told by who knows
+ * (core/prefetch.h).
+ */
+static int bring_near(int fd, const tm_fetch *fetch)
 {
-    uint64_t end = off + len;
-    uint64_t last = atomic_exchange_explicit(&self->stream_end, end, memory_order_relaxed);
-    uint64_t asked = atomic_load_explicit(&self->asked_end, memory_order_relaxed);
-    bool continues = off + STREAM_SLACK >= last && off <= last + STREAM_SLACK;
-    bool known = asked >= end && asked <= end + READ_AHEAD;
-    uint64_t before = continues ? atomic_load_explicit(&self->stream_len, memory_order_relaxed) : 0;
-    atomic_store_explicit(&self->stream_len, before + len, memory_order_relaxed);
-    if (before < STREAM_MIN || (known && asked - end > READ_AHEAD / 2))
-        return;
-    uint64_t from = known ? asked : end;
-    atomic_store_explicit(&self->asked_end, end + READ_AHEAD, memory_order_relaxed);
-    tm_ignore(posix_fadvise(fd, (off_t)from, (off_t)(end + READ_AHEAD - from),
-                            POSIX_FADV_WILLNEED)); /* a hint: its failure costs only time */
+    return -posix_fadvise(fd, (off_t)fetch->off, (off_t)fetch->len, POSIX_FADV_WILLNEED);
 }
 
 static void fetch_job(tm_job *job)
@@ -96,8 +100,7 @@ static void fetch_job(tm_job *job)
     int fd;
     int rc = tm_file_acquire(file, false, &req, &fd);
     if (rc == 0) {
-        ask_ahead(as_file(fetch->blob), fd, fetch->off, fetch->len);
-        rc = read_all(file, fd, fetch, &req);
+        rc = fetch->dst ? read_all(file, fd, fetch, &req) : bring_near(fd, fetch);
         tm_file_release(file);
     }
     tm_fetch_done(fetch, rc, tm_req_words(&req));

@@ -1,11 +1,12 @@
 #include "core/gate.h"
 
-void tm_gate_init(tm_gate *gate, tm_pool *pool, unsigned limit)
+void tm_gate_init(tm_gate *gate, tm_pool *pool, unsigned limit, unsigned spared)
 {
-    assert(limit > 0);
+    assert(limit > spared);
     memset(gate, 0, sizeof(*gate));
     gate->pool = pool;
     gate->limit = limit;
+    gate->spared = spared;
     pthread_mutex_init(&gate->lock, NULL);
     for (int lane = 0; lane < TM_LANE_COUNT; lane++)
         gate->lanes[lane].prev = gate->lanes[lane].next = &gate->lanes[lane];
@@ -29,7 +30,8 @@ static void let_in(tm_gate *gate)
 {
     for (int lane = 0; lane < TM_LANE_COUNT; lane++) {
         tm_pass *head = &gate->lanes[lane];
-        while (head->next != head && gate->inside < gate->limit) {
+        unsigned limit = lane <= TM_LANE_VISIBLE ? gate->limit : gate->limit - gate->spared;
+        while (head->next != head && gate->inside < limit) {
             tm_pass *pass = head->next;
             unlink_pass(pass);
             gate->inside++;
@@ -38,16 +40,33 @@ static void let_in(tm_gate *gate)
     }
 }
 
-void tm_gate_enter(tm_gate *gate, tm_pass *pass)
+/* Behind those of its lane. The lock is held. */
+static void link_pass(tm_gate *gate, tm_pass *pass)
 {
     tm_pass *head = &gate->lanes[pass->job.lane];
-    pthread_mutex_lock(&gate->lock);
     pass->prev = head->prev;
     pass->next = head;
     head->prev->next = pass;
     head->prev = pass;
     pass->waiting = true;
     let_in(gate);
+}
+
+void tm_gate_enter(tm_gate *gate, tm_pass *pass)
+{
+    pthread_mutex_lock(&gate->lock);
+    link_pass(gate, pass);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+void tm_gate_hurry(tm_gate *gate, tm_pass *pass, tm_lane lane)
+{
+    pthread_mutex_lock(&gate->lock);
+    if (pass->waiting && lane < pass->job.lane) {
+        unlink_pass(pass);
+        pass->job.lane = lane;
+        link_pass(gate, pass);
+    }
     pthread_mutex_unlock(&gate->lock);
 }
 

@@ -22,7 +22,7 @@ struct tm_fetch {
     tm_blob *blob; /* a leaf, kept alive by the read's blob */
     uint64_t off;
     size_t len;
-    uint8_t *dst;
+    uint8_t *dst; /* NULL: only to be at hand */
     tm_read *read;
     tm_fetch *next;
     bool finished; /* by fetch_now: nothing to start */

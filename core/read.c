@@ -11,9 +11,27 @@
 static void resume(tm_job *job);
 static void cancel(tm_job *job);
 
+/* Bytes that are not wanted are hardly ever written: a used buffer, which is warm, is not for them.
+ */
+static uint8_t *get_bytes(const tm_read_params *params)
+{
+    if (params->dst)
+        return params->dst;
+    return params->near ? malloc(params->len ? params->len : 1) : tm_buffer_get(params->len);
+}
+
+static void put_bytes(tm_read *read)
+{
+    if (read->params.near)
+        free(read->bytes);
+    else if (!read->params.dst)
+        tm_buffer_put(read->bytes, read->params.len);
+}
+
 int tm_read_new(const tm_read_params *params, tm_read **ret)
 {
     assert(tm_range_ok(params->off, params->len, params->blob->size));
+    assert(!params->near || !params->dst);
     tm_read *read = aligned_alloc(64, (sizeof(*read) + 63) & ~(size_t)63);
     if (!read)
         return -ENOMEM;
@@ -21,7 +39,7 @@ int tm_read_new(const tm_read_params *params, tm_read **ret)
     read->params = *params;
     tm_req_init(&read->req, params->lane);
     read->req.deadline_ns = params->deadline_ns;
-    read->bytes = params->dst ? params->dst : tm_buffer_get(params->len);
+    read->bytes = get_bytes(params);
     if (!read->bytes) {
         free(read);
         return -ENOMEM;
@@ -47,8 +65,7 @@ tm_read *tm_read_unref(tm_read *read)
     if (!read || atomic_fetch_sub_explicit(&read->refs, 1, memory_order_acq_rel) != 1)
         return NULL;
     tm_plan_reset(&read->plan);
-    if (!read->params.dst)
-        tm_buffer_put(read->bytes, read->params.len);
+    put_bytes(read);
     tm_blob_unref(read->params.blob);
     pthread_mutex_destroy(&read->lock);
     free(read);
@@ -81,6 +98,8 @@ static int fetch_now(tm_read *read)
 {
     int rc = 0;
     for (tm_fetch *f = read->plan.fetches; f; f = f->next) {
+        if (read->params.near)
+            f->dst = NULL;
         int one = f->blob->ops->fetch_now(f->blob, f->off, f->len, f->dst, &read->req);
         f->finished = one == 0;
         if (one == -EAGAIN)
@@ -93,7 +112,7 @@ static int fetch_now(tm_read *read)
 
 static int run_all(tm_read *read)
 {
-    for (tm_run *run = read->plan.runs; run; run = run->next) {
+    for (tm_run *run = read->params.near ? NULL : read->plan.runs; run; run = run->next) {
         TM_TRY(tm_req_check(&read->req));
         TM_TRY(run->fn(run->args, &read->req));
     }
@@ -121,7 +140,7 @@ static void reply(tm_read *read, int rc)
 {
     if (atomic_exchange(&read->replied, true))
         return;
-    if (rc == 0)
+    if (rc == 0 && !read->params.near)
         tm_sched_count(read->params.sched, read->params.lane, read->params.len);
     read->params.done(read, rc);
 }

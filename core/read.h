@@ -8,6 +8,9 @@
  *                      cannot be taken back still runs (its buffer lives until it ends)
  *
  * done() is called exactly once. A long read of a blob with a window goes window by window.
+ *
+ * A read that is only near brings nothing: what its plan waits for is made, what it fetches is had
+ * at hand (blob.h), and nothing is run.
  */
 #ifndef TM_CORE_READ_H
 #define TM_CORE_READ_H
@@ -23,6 +26,7 @@ typedef struct tm_read_params {
     uint64_t off;  /* [off, off + len) within the blob */
     size_t len;
     void *dst; /* NULL: a buffer of the read's own; else cancelling waits until dst is free */
+    bool near; /* its bytes are not wanted yet */
     tm_lane lane;
     uint64_t deadline_ns;                /* 0: none */
     void (*done)(tm_read *read, int rc); /* on success the bytes are in read->bytes */

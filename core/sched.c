@@ -3,8 +3,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/prefetch.h"
+
 enum {
-    SCANS_SPARE = 2, /* scans beyond one a worker: they wait for disks as well */
+    SCANS_SPARE = 2, /* beyond one a worker: for who waits, and because disks are waited for too */
     IO_THREADS = 32,
     IO_PER_DISK = 12, /* so that a disk that hangs leaves threads to the others */
     IO_RESERVED = 4,  /* a single value is read even while a slow disk holds all others */
@@ -75,10 +77,13 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
     if (rc == 0)
         rc = tm_pool_new(&pools[3], &sched->idlers);
     if (rc == 0)
-        tm_gate_init(&sched->scans, sched->workers, workers + SCANS_SPARE);
+        rc = tm_prefetch_new(&sched->prefetch);
+    if (rc == 0)
+        tm_gate_init(&sched->scans, sched->workers, workers + SCANS_SPARE, SCANS_SPARE);
     if (rc == 0)
         rc = start_clock(sched);
     if (rc < 0) {
+        tm_prefetch_free(sched->prefetch);
         tm_pool_free(sched->idlers);
         tm_pool_free(sched->openers);
         tm_pool_free(sched->io);
@@ -94,11 +99,13 @@ void tm_sched_free(tm_sched *sched)
 {
     if (!sched)
         return;
+    tm_prefetch_stop(sched->prefetch);
     /* Those who wait first, then those they wait for. */
     tm_pool_free(sched->openers);
     tm_pool_free(sched->io);
     tm_pool_free(sched->idlers);
     tm_pool_free(sched->workers);
+    tm_prefetch_free(sched->prefetch);
     tm_gate_done(&sched->scans);
     pthread_mutex_lock(&sched->lock);
     assert(!sched->timers);

@@ -13,6 +13,7 @@
 #include "core/gate.h"
 
 typedef struct tm_timer tm_timer;
+typedef struct tm_prefetch tm_prefetch;
 
 /* Embedded in what has a deadline. */
 struct tm_timer {
@@ -30,6 +31,7 @@ struct tm_sched {
     tm_pool *workers, *io, *openers;
     tm_pool *idlers; /* the workers of lane INDEX */
     unsigned worker_count;
+    tm_prefetch *prefetch;
     tm_gate scans;        /* what goes through whole tensors, with megabytes of its own */
     pthread_mutex_t lock; /* guards what follows; held while a timer expires */
     pthread_cond_t wake;

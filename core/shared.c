@@ -98,6 +98,8 @@ bool tm_shared_join(tm_shared *shared, tm_wait *wait)
         settle(shared);
     }
     pthread_mutex_unlock(&shared->lock);
+    if (!done && shared->ops->hurry)
+        shared->ops->hurry(shared, wait->read->params.lane);
     return !done;
 }
 

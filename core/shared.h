@@ -20,6 +20,8 @@ typedef struct tm_shared_ops {
     /* Nobody waits any more: finish soon, with -EINTR. What has been started may have finished by
      * itself meanwhile; it has not been started again. Optional. */
     void (*cancel)(tm_shared *shared);
+    /* One who reads in LANE joins those who wait. It may have finished meanwhile. Optional. */
+    void (*hurry)(tm_shared *shared, tm_lane lane);
 } tm_shared_ops;
 
 typedef enum tm_shared_state {

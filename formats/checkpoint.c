@@ -4,7 +4,7 @@
 
 #include "core/blob_file.h"
 #include "core/order.h"
-#include "core/read.h"
+#include "core/prefetch.h"
 #include "formats/config.h"
 #include "formats/quant.h"
 #include "formats/safetensors.h"
@@ -44,11 +44,15 @@ static int pass_fatal(opening *o, int rc, const tm_req *req)
 typedef struct blob_source {
     tm_sched *sched;
     tm_blob *blob;
+    tm_follow follow; /* headers are read from front to back */
 } blob_source;
 
 static int read_blob_source(void *ctx, uint64_t off, void *dst, size_t len, tm_req *req)
 {
     blob_source *src = ctx;
+    tm_foretold told;
+    tm_follow_read(&src->follow, src->blob->size, NULL, off, len, &told);
+    tm_prefetch_told(src->sched, src->blob, req->lane, src->blob, &told);
     return tm_read_wait(src->sched, src->blob, off, len, dst, req);
 }
 
@@ -95,7 +99,7 @@ static int read_header(opening *o, tm_model_file *file)
     tm_safetensors header;
     int rc = open_blob(&sub, file->name, &file->blob);
     if (rc == 0) {
-        blob_source ctx = {o->params->sched, file->blob};
+        blob_source ctx = {.sched = o->params->sched, .blob = file->blob};
         tm_byte_source src = byte_source(file->name, &ctx);
         tm_safetensors_sink sink = {&o->model->table, &o->model->metadata, &o->model->diag,
                                     o->model->file_count - 1};
@@ -155,7 +159,7 @@ static int read_index(opening *o, size_t entry)
     opening sub = with_request(o, &req);
     int rc = open_blob(&sub, name, &blob);
     if (rc == 0) {
-        blob_source ctx = {o->params->sched, blob};
+        blob_source ctx = {.sched = o->params->sched, .blob = blob};
         tm_byte_source src = byte_source(name, &ctx);
         rc = tm_shard_index_read(&src, &req, &o->index);
     }

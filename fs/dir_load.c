@@ -118,6 +118,17 @@ static int file_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     return rc < 0 ? tm_fail(req, ENOMEM, "out of memory") : 0;
 }
 
+static tm_layout *file_layout(const tm_node *node)
+{
+    tm_model *model = node->mounted->model;
+    tm_layout *layout = NULL;
+    for (uint32_t i = 0; model && i < model->file_count; i++)
+        if (strcmp(model->files[i].name, entry_of(node)->path) == 0 &&
+            tm_layout_new(model, i, &layout) < 0)
+            return NULL; /* it would only have told what to read ahead */
+    return layout;
+}
+
 static int file_link(tm_fs *fs, const tm_node *node, tm_req *req, char **ret)
 {
     (void)fs;
@@ -135,6 +146,7 @@ const tm_kind_ops tm_load_kinds[] = {
      .lane = TM_LANE_VISIBLE,
      .size = file_size,
      .open = file_open,
+     .layout = file_layout,
      .mtime = entry_mtime},
     {.mode = S_IFLNK | 0777, .link = file_link, .mtime = entry_mtime},
 };

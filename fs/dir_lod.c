@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "compute/level_tensor.h"
+#include "core/prefetch.h"
 #include "core/selection.h"
 #include "core/text.h"
 #include "formats/picture.h"
@@ -279,7 +280,7 @@ static int npy_of(const tm_tile_source *source, const lod_name *name, tm_tensor 
     TM_AUTO(tm_tensor_unrefp) tm_tensor *level = kept ? tm_tensor_ref(kept) : NULL;
     TM_AUTO(tm_tensor_unrefp) tm_tensor *box = NULL;
     if (!level)
-        TM_TRY(tm_level_tensor_new(source, name->level, reducer_of(name), TM_LANE_VISIBLE, &level));
+        TM_TRY(tm_level_tensor_new(source, name->level, reducer_of(name), &level));
     if (name->what == LOD_CELLS)
         return tm_view_npy_new(level, ret);
     tm_planes planes = tm_planes_of(source->tensor->dims, source->tensor->rank);
@@ -287,6 +288,60 @@ static int npy_of(const tm_tile_source *source, const lod_name *name, tm_tensor 
     tile_ranges(name, &planes, ranges);
     TM_TRY(tm_tensor_box_new(level, ranges, &box));
     return tm_view_npy_new(box, ret);
+}
+
+/* ---- What is looked at next ---- */
+
+#define FORETOLD_BYTES (UINT64_C(64) << 20) /* of values that are scanned ahead for one tile */
+
+/* The bytes of values that are scanned for a tile. */
+static uint64_t scanned_bytes(const tm_tensor *values, const lod_name *name)
+{
+    unsigned bits = tm_dtype_get(values->dtype)->bits;
+    tm_blocks blocks = tm_blocks_of(values->dims, values->rank, bits);
+    uint64_t side = name->level < 32 ? (uint64_t)TILE_SIDE << name->level : UINT64_MAX;
+    uint64_t rows = tm_min_u64(side, blocks.planes.rows), bytes;
+    uint64_t cols = blocks.across > 1 ? tm_min_u64(side, blocks.planes.cols) : blocks.planes.cols;
+    return tm_mul_overflow(rows, cols, &bytes) || tm_mul_overflow(bytes, bits, &bytes) ? UINT64_MAX
+                                                                                       : bytes / 8;
+}
+
+/* Has the tile made, or brought near where it is kept, if there is such a one. */
+static void foretell_tile(tm_fs *fs, const tm_node *node, tm_tensor *values, const lod_name *name)
+{
+    tm_planes planes = planes_of(node);
+    TM_AUTO(tm_tensor_unrefp) tm_tensor *kept = NULL;
+    TM_AUTO(tm_blob_unrefp) tm_blob *blob = NULL;
+    tm_req req;
+    tm_req_init(&req, TM_LANE_PREFETCH);
+    tm_tile_source source = tm_tensor_node_source(fs, node, values);
+    if (name->level == 0 ||
+        name->row > (tm_planes_level_dim(planes.rows, name->level) - 1) / TILE_SIDE ||
+        name->col > (tm_planes_level_dim(planes.cols, name->level) - 1) / TILE_SIDE ||
+        tm_indexed_level_find(fs, node, name->level, TM_REDUCE_COUNT, &req, &kept) < 0 ||
+        (!kept && scanned_bytes(values, name) > FORETOLD_BYTES) ||
+        npy_of(&source, name, kept, &blob) < 0)
+        return;
+    tm_prefetch_ask(fs->tree.sched, node->mounted, TM_LANE_PREFETCH, blob, 0, blob->size);
+}
+
+/* The tiles beside the one at AT, for who moves over the tensor, and the four that it is made of in
+ * the finer level, for who looks closer. */
+static void foretell(tm_fs *fs, const tm_node *node, tm_tensor *values, const lod_name *at)
+{
+    for (int side = 0; side < 4; side++) {
+        lod_name next = *at;
+        uint64_t *place = side % 2 ? &next.row : &next.col;
+        *place += side < 2 ? 1 : UINT64_MAX; /* one below 0 is no tile either */
+        foretell_tile(fs, node, values, &next);
+    }
+    for (unsigned part = 0; part < 4; part++) {
+        lod_name next = *at;
+        next.level--;
+        next.row = at->row * 2 + part / 2;
+        next.col = at->col * 2 + part % 2;
+        foretell_tile(fs, node, values, &next);
+    }
 }
 
 static int lod_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
@@ -306,7 +361,11 @@ static int lod_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
     };
     int rc = name.what == LOD_PICTURE ? tm_level_picture_new(&picture, ret)
                                       : npy_of(&picture.source, &name, kept, ret);
-    return rc < 0 ? out_of_memory(req) : 0;
+    if (rc < 0)
+        return out_of_memory(req);
+    if (name.what == LOD_TILE && fs->foretells)
+        foretell(fs, node, values, &name);
+    return 0;
 }
 
 const tm_kind_ops tm_lod_kinds[] = {

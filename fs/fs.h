@@ -13,6 +13,7 @@ struct tm_fs {
     tm_intern *intern;
     tm_queries *queries;
     int64_t started_ns; /* CLOCK_REALTIME */
+    bool foretells;     /* what a viewer will look at next is made ready: it goes on looking */
 };
 
 /* SESSION must outlive it. */

@@ -3,8 +3,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/read.h"
 #include "fs/fuse_caller.h"
+#include "fs/fuse_readers.h"
 #include "fs/fuse_waiting.h"
 
 enum {
@@ -21,6 +21,7 @@ struct tm_handle {
     tm_handle *prev, *next; /* in the mount's list */
     pthread_mutex_t lock;   /* guards readings */
     reading *readings;
+    tm_readers readers;
 };
 
 /* One request of the kernel. */
@@ -43,6 +44,7 @@ int tm_handle_new(const tm_handle_params *params, tm_handle **ret)
     handle->params = *params;
     handle->fd = -1;
     pthread_mutex_init(&handle->lock, NULL);
+    tm_readers_init(&handle->readers, params->tree, params->ino, &handle->params.file);
     tm_blob *blob = params->file.blob;
     tm_extent extent;
     if (tm_blob_locate(blob, 0, blob->size, &extent) && extent.off == 0 &&
@@ -69,6 +71,7 @@ void tm_handle_free(tm_handle *handle)
     if (handle->next)
         handle->next->prev = handle->prev;
     pthread_mutex_unlock(&reads->lock);
+    tm_readers_done(&handle->readers);
     if (handle->whole)
         tm_file_release(handle->whole);
     tm_blob_unhold(handle->params.file.blob);
@@ -261,24 +264,38 @@ static bool reply_mapped(tm_handle *handle, fuse_req_t req, uint64_t at, size_t 
     return replied;
 }
 
-void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
+/* Once it has its reply the handle may be gone. */
+static void answer_read(tm_handle *handle, fuse_req_t req, uint64_t at, size_t len)
 {
-    tm_handle_params *p = &handle->params;
-    uint64_t end = p->file.blob->size, at = (uint64_t)off;
-    if (off < 0 || at >= end) {
-        tm_ignore(fuse_reply_buf(req, NULL, 0));
-        return;
-    }
-    size_t len = tm_min_u64(size, end - at);
-    tm_sched *sched = p->tree->sched;
-    tm_lane lane = p->file.lane;
+    tm_sched *sched = handle->params.tree->sched;
+    tm_lane lane = handle->params.file.lane;
     if (reply_mapped(handle, req, at, len)) {
-        tm_sched_count(sched, lane, len); /* the handle may be gone: the kernel has its reply */
+        tm_sched_count(sched, lane, len);
         return;
     }
     int rc = start_read(handle, req, at, len);
     if (rc < 0)
         tm_ignore(fuse_reply_err(req, -rc));
+}
+
+void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
+{
+    tm_handle_params *p = &handle->params;
+    uint64_t end = p->file.blob->size, at = (uint64_t)off;
+    if (off < 0 || at >= end || size == 0) {
+        tm_ignore(fuse_reply_buf(req, NULL, 0));
+        return;
+    }
+    size_t len = tm_min_u64(size, end - at);
+    tm_sched *sched = p->tree->sched;
+    tm_readers *readers = &handle->readers;
+    tm_foretold told;
+    tm_readers_note(readers, fuse_req_ctx(req)->pid, at, len, &told);
+    tm_blob *blob = told.count ? tm_blob_ref(p->file.blob) : NULL;
+    answer_read(handle, req, at, len);
+    if (blob)
+        tm_readers_ask(readers, sched, blob, &told);
+    tm_blob_unref(blob);
 }
 
 void tm_handle_flush(tm_handle *handle, pid_t pid)

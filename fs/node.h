@@ -169,6 +169,7 @@ typedef struct tm_kind_ops {
     int (*write)(tm_fs *fs, const tm_node *node, const tm_chunk *chunk, tm_req *req); /* as there */
     int (*truncate)(tm_fs *fs, const tm_node *node, uint64_t size, tm_req *req);
     int (*link)(tm_fs *fs, const tm_node *node, tm_req *req, char **ret);
+    tm_layout *(*layout)(const tm_node *node);        /* see tm_tree_ops */
     int64_t (*mtime)(tm_fs *fs, const tm_node *node); /* where it is not the source's */
 } tm_kind_ops;
 

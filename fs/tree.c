@@ -310,6 +310,15 @@ static int fs_remove(tm_tree *tree, uint64_t parent, const char *name, tm_req *r
     return ops && ops->remove ? ops->remove(fs, &dir, name, req) : -EROFS;
 }
 
+static tm_layout *fs_layout(tm_tree *tree, uint64_t ino)
+{
+    TM_AUTO(tm_node_done) tm_node node = {0};
+    if (resolve(as_fs(tree), ino, NULL, &node) < 0)
+        return NULL;
+    const tm_kind_ops *ops = tm_kind_get(node.kind);
+    return ops && ops->layout ? ops->layout(&node) : NULL;
+}
+
 static void fs_forget(tm_tree *tree, uint64_t ino, uint64_t count)
 {
     tm_kind kind = (tm_kind)(ino >> KIND_SHIFT & ((1u << KIND_BITS) - 1));
@@ -366,6 +375,7 @@ static const tm_tree_ops fs_ops = {
     .truncate = fs_truncate,
     .create = fs_create,
     .remove = fs_remove,
+    .layout = fs_layout,
     .forget = fs_forget,
     .failed = fs_failed,
     .total_bytes = fs_total_bytes,

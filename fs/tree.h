@@ -8,7 +8,7 @@
 #ifndef TM_FS_TREE_H
 #define TM_FS_TREE_H
 
-#include "core/blob.h"
+#include "core/layout.h"
 #include "core/req.h"
 #include "core/sched.h"
 
@@ -61,6 +61,9 @@ typedef struct tm_tree_ops {
     /* A file of that name, empty unless it is there already; it counts as looked up. */
     int (*create)(tm_tree *tree, uint64_t parent, const char *name, tm_req *req, tm_attr *ret);
     int (*remove)(tm_tree *tree, uint64_t parent, const char *name, tm_req *req);
+    /* The tensors of a file of weights, the caller's; NULL of others, and where it cannot be had.
+     */
+    tm_layout *(*layout)(tm_tree *tree, uint64_t ino);
     /* The kernel has forgotten COUNT of the look-ups of INO that it was answered. */
     void (*forget)(tm_tree *tree, uint64_t ino, uint64_t count);
     /* A request for INO was answered an error, with words. */

@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/read.h"
+#include "core/prefetch.h"
 #include "tools/cmd.h"
 
 enum {
@@ -28,9 +28,14 @@ static int copy_out(tm_offline *offline, tm_blob *blob, tm_req *req)
     TM_AUTO_FREE char *buffer = malloc(CHUNK);
     if (!buffer)
         return tm_fail(req, ENOMEM, "out of memory");
+    tm_sched *sched = offline->fs->tree.sched;
+    tm_follow follow = {0};
+    tm_foretold told;
     for (uint64_t off = 0; off < blob->size;) {
         size_t n = tm_min_u64(CHUNK, blob->size - off);
-        TM_TRY(tm_read_wait(offline->fs->tree.sched, blob, off, n, buffer, req));
+        tm_follow_read(&follow, blob->size, NULL, off, n, &told);
+        tm_prefetch_told(sched, blob, TM_LANE_PREFETCH, blob, &told);
+        TM_TRY(tm_read_wait(sched, blob, off, n, buffer, req));
         TM_TRY(write_all(buffer, n, req));
         off += n;
     }

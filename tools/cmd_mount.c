@@ -78,8 +78,10 @@ static int open_sources(mounting *m, tm_req *req)
         TM_TRY(check_source(m, mounted, req));
         warn_of(mounted);
     }
-    return tm_fs_new(m->session, m->options.raw, &m->fs) < 0 ? tm_fail(req, ENOMEM, "out of memory")
-                                                             : 0;
+    if (tm_fs_new(m->session, m->options.raw, &m->fs) < 0)
+        return tm_fail(req, ENOMEM, "out of memory");
+    m->fs->foretells = true;
+    return 0;
 }
 
 static const char *fsname_of(const mounting *m)

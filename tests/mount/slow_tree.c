@@ -69,7 +69,8 @@ static void *timer_main(void *arg)
         }
         unlink_fetch(t, first);
         pthread_mutex_unlock(&t->lock);
-        fill(first);
+        if (first->dst)
+            fill(first);
         tm_fetch_done(first, 0, NULL);
         pthread_mutex_lock(&t->lock);
     }

@@ -166,7 +166,7 @@ static tm_tensor *level_of(const fixture *f, unsigned level, tm_reducer reducer)
 {
     tm_tile_source source = {.store = f->store, .sched = f->sched, .tensor = f->tensor, .group = 1};
     tm_tensor *tensor;
-    assert_int_equal(tm_level_tensor_new(&source, level, reducer, TM_LANE_VISIBLE, &tensor), 0);
+    assert_int_equal(tm_level_tensor_new(&source, level, reducer, &tensor), 0);
     return tensor;
 }
 

@@ -51,15 +51,22 @@ static void asker_free(tm_blob *blob)
 static const tm_blob_ops asker_ops = {.kind = "asker", .plan = asker_plan, .free = asker_free};
 
 /* Starts a read of what A asks for; its blob lives as long as the read. */
-static void ask(const asker *a, ending *e)
+static void ask_in(tm_lane lane, const asker *a, ending *e)
 {
     asker *own = TM_NEW(asker);
     assert_non_null(own);
     *own = *a;
     tm_tensor_ref(own->source.tensor);
     tm_blob_init(&own->blob, &asker_ops, sizeof(uint64_t));
-    ending_go(e, a->source.sched, &own->blob, 0, sizeof(uint64_t));
+    ending_prepare(e, a->source.sched, &own->blob, 0, sizeof(uint64_t));
+    e->read->params.lane = lane;
+    tm_read_go(e->read);
     tm_blob_unref(&own->blob);
+}
+
+static void ask(const asker *a, ending *e)
+{
+    ask_in(TM_LANE_VISIBLE, a, e);
 }
 
 /* E has ended well, with N. */
@@ -549,6 +556,40 @@ static void who_leaves_others_behind_ends_nothing(void **state)
     slow_done(&s);
 }
 
+static tm_lane newest_lane(slow *s)
+{
+    pthread_mutex_lock(&s->leaf->lock);
+    tm_lane lane = s->leaf->last->read->params.lane;
+    pthread_mutex_unlock(&s->leaf->lock);
+    return lane;
+}
+
+static void who_waits_in_a_higher_lane_takes_the_pass_along(void **state)
+{
+    (void)state;
+    slow s;
+    slow_init(&s, 1 << 20);
+    ending first, second;
+    ask_in(TM_LANE_ANALYSIS, &s.asker, &first);
+    leaf_wait_started(s.leaf, 2);
+    assert_int_equal(newest_lane(&s), TM_LANE_ANALYSIS);
+    ask_in(TM_LANE_QUERY, &s.asker, &second); /* a lower one changes nothing */
+    assert_true(leaf_end(s.leaf, false, 0, NULL));
+    leaf_wait_started(s.leaf, 3);
+    assert_int_equal(newest_lane(&s), TM_LANE_ANALYSIS);
+    ending third;
+    ask_in(TM_LANE_SELECTION, &s.asker, &third);
+    assert_true(leaf_end(s.leaf, false, 0, NULL));
+    leaf_wait_started(s.leaf, 4);
+    assert_int_equal(newest_lane(&s), TM_LANE_SELECTION);
+    assert_true(leaf_end(s.leaf, false, 0, NULL));
+    assert_true(leaf_end(s.leaf, false, 0, NULL));
+    expect_n(&first, (uint64_t)ROWS * COLS);
+    expect_n(&second, (uint64_t)ROWS * COLS);
+    expect_n(&third, (uint64_t)ROWS * COLS);
+    slow_done(&s);
+}
+
 static void a_pass_that_is_cancelled_at_any_moment_leaves_nothing(void **state)
 {
     (void)state;
@@ -644,6 +685,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_told_to_all_and_not_remembered),
         cmocka_unit_test(who_leaves_last_ends_the_pass),
         cmocka_unit_test(who_leaves_others_behind_ends_nothing),
+        cmocka_unit_test(who_waits_in_a_higher_lane_takes_the_pass_along),
         cmocka_unit_test(a_pass_that_is_cancelled_at_any_moment_leaves_nothing),
         cmocka_unit_test(what_is_waited_for_is_not_given_up),
         cmocka_unit_test(what_is_dropped_while_reads_wait_still_answers_them),

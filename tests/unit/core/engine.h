@@ -68,12 +68,13 @@ static inline void event_wait(event *e, const char *what)
 typedef struct leaf {
     tm_blob blob;
     bool at_hand;         /* fetch_now has the bytes */
+    bool takes_near;      /* what is only to be near is started too, else it is at hand */
     bool keeps;           /* what is under way cannot be taken back */
     int now_rc;           /* what fetch_now answers besides */
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     tm_fetch *first, *last; /* under way, oldest first */
-    unsigned asked, started, withdrawn;
+    unsigned asked, near, started, withdrawn;
 } leaf;
 
 static inline leaf *as_leaf(tm_blob *blob)
@@ -96,10 +97,12 @@ static inline int leaf_fetch_now(tm_blob *blob, uint64_t off, size_t len, void *
 {
     leaf *self = as_leaf(blob);
     pthread_mutex_lock(&self->lock);
-    self->asked++;
+    ++*(dst ? &self->asked : &self->near);
     pthread_mutex_unlock(&self->lock);
     if (self->now_rc < 0)
         return tm_fail(req, -self->now_rc, "the leaf fails at once");
+    if (!dst)
+        return self->takes_near ? -EAGAIN : 0;
     if (!self->at_hand)
         return -EAGAIN;
     leaf_fill(off, len, dst);
@@ -194,7 +197,7 @@ static inline bool leaf_end(leaf *self, bool newest, int rc, const char *words)
     pthread_mutex_unlock(&self->lock);
     if (!fetch)
         return false;
-    if (rc == 0)
+    if (rc == 0 && fetch->dst)
         leaf_fill(fetch->off, fetch->len, fetch->dst);
     tm_fetch_done(fetch, rc, words);
     return true;

@@ -48,7 +48,7 @@ static void no_more_than_the_limit_are_inside(void **state)
     atomic_uint inside = 0, most = 0, ran = 0;
     uint64_t seed = 5;
     unsigned gave_up = 0;
-    tm_gate_init(&gate, pool, LIMIT);
+    tm_gate_init(&gate, pool, LIMIT, 0);
     for (unsigned i = 0; i < PASSES; i++) {
         tm_lane lane = (tm_lane)(next_random(&seed) % TM_LANE_COUNT);
         works[i] = (work){.pass = {.job = {.run = run_work, .lane = lane}},
@@ -81,7 +81,7 @@ static void those_who_wait_go_by_lane_and_then_in_order(void **state)
                 {'x', TM_LANE_SCALAR}, {'a', TM_LANE_SCALAR}, {'c', TM_LANE_VISIBLE},
                 {'e', TM_LANE_INDEX}};
     work works[TM_ARRAY_LEN(rows)];
-    tm_gate_init(&gate, pool, 1);
+    tm_gate_init(&gate, pool, 1, 0);
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
         works[i] = (work){.pass = {.job = {.run = run_work, .lane = rows[i].lane}},
                           .gate = &gate,
@@ -105,11 +105,79 @@ static void those_who_wait_go_by_lane_and_then_in_order(void **state)
     tm_gate_done(&gate);
 }
 
+/* Of what nobody waits for, so much that it would fill the gate; then one that somebody does. */
+static void those_who_wait_find_room_that_was_spared(void **state)
+{
+    (void)state;
+    tm_pool *pool = pool_new(8);
+    tm_gate gate;
+    atomic_uint inside = 0, most = 0, ran = 0;
+    event hold = EVENT_INIT, begun = EVENT_INIT;
+    work works[6];
+    tm_gate_init(&gate, pool, 4, 2);
+    for (int i = 0; i < 6; i++) {
+        works[i] = (work){.pass = {.job = {.run = run_work, .lane = TM_LANE_ANALYSIS}},
+                          .gate = &gate,
+                          .inside = &inside,
+                          .most = &most,
+                          .ran = &ran,
+                          .hold = &hold,
+                          .letter = (char)('a' + i)};
+        if (i == 5)
+            works[i].begun = &begun;
+    }
+    for (int i = 0; i < 5; i++)
+        tm_gate_enter(&gate, &works[i].pass);
+    works[5].pass.job.lane = TM_LANE_VISIBLE;
+    tm_gate_enter(&gate, &works[5].pass);
+    event_wait(&begun, "for who is waited for");
+    assert_in_range(atomic_load(&most), 1, 3);
+    event_set(&hold);
+    tm_pool_free(pool);
+    assert_int_equal(atomic_load(&ran), 6);
+    tm_gate_done(&gate);
+}
+
+static void who_is_wanted_sooner_overtakes(void **state)
+{
+    (void)state;
+    tm_pool *pool = pool_new(1);
+    tm_gate gate;
+    char order[16] = "", *at = order;
+    atomic_uint inside = 0, most = 0, ran = 0;
+    event begun = EVENT_INIT, hold = EVENT_INIT;
+    work works[5];
+    tm_gate_init(&gate, pool, 1, 0);
+    for (int i = 0; i < 5; i++) {
+        works[i] = (work){.pass = {.job = {.run = run_work, .lane = TM_LANE_PREFETCH}},
+                          .gate = &gate,
+                          .inside = &inside,
+                          .most = &most,
+                          .ran = &ran,
+                          .begun = i ? NULL : &begun,
+                          .hold = i ? NULL : &hold,
+                          .letter = (char)('a' + i),
+                          .order = &at};
+        tm_gate_enter(&gate, &works[i].pass);
+        if (i == 0)
+            event_wait(&begun, "for the first");
+    }
+    tm_gate_hurry(&gate, &works[3].pass, TM_LANE_VISIBLE);
+    tm_gate_hurry(&gate, &works[4].pass, TM_LANE_INDEX);   /* no higher one */
+    tm_gate_hurry(&gate, &works[0].pass, TM_LANE_VISIBLE); /* it is inside */
+    event_set(&hold);
+    tm_pool_free(pool);
+    assert_string_equal(order, "adbce");
+    tm_gate_done(&gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_more_than_the_limit_are_inside),
         cmocka_unit_test(those_who_wait_go_by_lane_and_then_in_order),
+        cmocka_unit_test(those_who_wait_find_room_that_was_spared),
+        cmocka_unit_test(who_is_wanted_sooner_overtakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
