@@ -9,7 +9,8 @@
 enum {
     FEW_ELEMENTS = 1 << 14, /* fewer do not pay for emptying the replicas, about 50 us */
     CELLS = TM_TILE_CELLS,
-    TILES_AT_ONCE = 16
+    TILES_AT_ONCE = 16,
+    LINE = 64 /* bytes that the processor fetches at a time */
 };
 
 /* What a tile is so far. */
@@ -288,6 +289,21 @@ static piece piece_at(tm_scan *scan, const tm_scan_block *block, size_t row, siz
 }
 
 /* The tiles from column FIRST to END. Row by row: memory is read in order. */
+/* Rows of a block lie so far apart that the processor does not foresee the next piece: it is told,
+ * while it counts the one before. */
+static void foretell(const tm_scan *scan, const tm_scan_block *block, size_t row, size_t col)
+{
+    unsigned bits = tm_dtype_get(scan->stage.dtype)->bits;
+    size_t rows = tm_min_u64(TM_SCAN_CELL, block->rows - row);
+    size_t bytes = tm_min_u64(TM_TILE_SIDE, block->cols - col) * bits / 8;
+    for (size_t r = 0; r < rows; r++) {
+        const char *at = (const char *)block->src +
+                         (block->first + (row + r) * block->stride + col) * bits / 8;
+        for (size_t i = 0; i < bytes; i += LINE)
+            __builtin_prefetch(at + i);
+    }
+}
+
 static void add_tiles(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *out,
                       size_t first, size_t end)
 {
@@ -297,6 +313,10 @@ static void add_tiles(tm_scan *scan, const tm_scan_block *block, const tm_scan_o
         for (size_t col = first; col < end; col += TM_TILE_SIDE) {
             piece job = piece_at(scan, block, row, col);
             job.out = out;
+            if (col + TM_TILE_SIDE < end)
+                foretell(scan, block, row, col + TM_TILE_SIDE);
+            else if (row + TM_SCAN_CELL < block->rows)
+                foretell(scan, block, row + TM_SCAN_CELL, first);
             add_piece(scan, &job);
         }
     for (size_t col = first; col < end; col += TM_TILE_SIDE) {

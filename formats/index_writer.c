@@ -7,8 +7,9 @@
 #include "formats/index_log.h"
 #include "formats/new_file.h"
 
+/* Of the shard: the work that a power cut may cost, a few seconds'. */
+#define SYNC_BYTES (UINT64_C(4) << 30)
 enum {
-    SYNC_BYTES = 256 << 20, /* of the shard: the work that a power cut may cost */
     FIRST_ENTRIES = 64,
     SECTIONS = TM_INDEX_HIST,
 };

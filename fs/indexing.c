@@ -152,7 +152,9 @@ static int start(indexing *run, uint32_t row, uint64_t context)
         return rc;
     }
     it->blocks = blocks_of(it).count;
-    it->slots = (unsigned)tm_min_u64(tm_max_u64(it->blocks, 1), run->room - run->slots);
+    unsigned most = tm_session_sched(run->params->session)->worker_count;
+    it->slots = (unsigned)tm_min_u64(tm_max_u64(it->blocks, 1), most);
+    it->slots = (unsigned)tm_min_u64(it->slots, run->room - run->slots);
     rc = sink_init(run, it);
     if (rc == 0)
         rc = scan_new(run, it, &it->scan);
@@ -465,7 +467,7 @@ int tm_indexing_run(const tm_indexing_params *params, tm_req *req, tm_indexing_r
     indexing run = {.params = params,
                     .req = req,
                     .report = ret,
-                    .room = sched->worker_count + 1, /* one is read while the others are scanned */
+                    .room = sched->worker_count * 2, /* one tensor begins as another ends */
                     .lock = PTHREAD_MUTEX_INITIALIZER,
                     .some_finished = PTHREAD_COND_INITIALIZER};
     TM_TRY(tm_shards_of(sched, params->mounted, req, &run.shards));

@@ -153,14 +153,13 @@ static void strides_are_foretold_in_both_directions(void **state)
     for (size_t i = 0; i < TM_ARRAY_LEN(rows); i++) {
         for (int down = 0; down < 2; down++) {
             run *r = run_new(NULL);
-            uint64_t count = (SIZE - rows[i].len) / rows[i].stride, pages = 0;
+            uint64_t count = (SIZE - rows[i].len) / rows[i].stride;
             for (uint64_t k = 0; k < count; k++) {
                 uint64_t at = (down ? count - 1 - k : k) * rows[i].stride + 12 * UNIT;
                 /* whole pages arrive from the kernel */
                 uint64_t from = at / UNIT * UNIT;
                 uint64_t end = tm_min_u64((at + rows[i].len + UNIT - 1) / UNIT * UNIT, SIZE);
                 run_read(r, from, end - from);
-                pages += (end - from) / UNIT;
             }
             assert_in_range(r->reads - r->hits, 3,
                             4); /* those that make the rule, or a part of one */
