@@ -297,8 +297,8 @@ static void foretell(const tm_scan *scan, const tm_scan_block *block, size_t row
     size_t rows = tm_min_u64(TM_SCAN_CELL, block->rows - row);
     size_t bytes = tm_min_u64(TM_TILE_SIDE, block->cols - col) * bits / 8;
     for (size_t r = 0; r < rows; r++) {
-        const char *at = (const char *)block->src +
-                         (block->first + (row + r) * block->stride + col) * bits / 8;
+        const char *at =
+            (const char *)block->src + (block->first + (row + r) * block->stride + col) * bits / 8;
         for (size_t i = 0; i < bytes; i += LINE)
             __builtin_prefetch(at + i);
     }

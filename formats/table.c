@@ -98,7 +98,12 @@ static int render(const tm_table *table, uint64_t off, size_t len, uint8_t *dst,
     uint64_t step = step_at(table, off);
     w.at = table->starts[step];
     for (uint64_t row = step * STEP; row < p->rows && w.at < w.end; row++) {
-        size_t n = p->row_text(p->ctx, row, stack, sizeof(stack));
+        size_t n = w.at < w.off ? p->row_text(p->ctx, row, NULL, 0) : 0;
+        if (n > 0 && w.at + n <= w.off) { /* the whole row stands before the window */
+            w.at += n;
+            continue;
+        }
+        n = p->row_text(p->ctx, row, stack, sizeof(stack));
         if (n <= sizeof(stack)) {
             put(&w, stack, n);
             continue;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/real_text.h"
 #include "formats/line.h"
 #include "formats/table.h"
 
@@ -40,10 +41,11 @@ static void put_integer(tm_line *l, uint64_t value)
 
 static void put_real(tm_line *l, double value)
 {
-    char text[COLUMN];
-    int len = isnan(value) ? snprintf(text, sizeof(text), "nan")
-                           : snprintf(text, sizeof(text), "%.9g", value);
-    put_column(l, text, (size_t)len);
+    char text[TM_REAL_TEXT_MAX];
+    if (isnan(value)) /* printf knows a sign of it */
+        put_column(l, "nan", 3);
+    else
+        put_column(l, text, tm_real_text(value, text));
 }
 
 /* ---- stats.tsv ---- */
