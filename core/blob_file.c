@@ -8,7 +8,8 @@
 #include "core/read.h"
 
 enum {
-    LOOK_PAGES = 1025 /* of 4 KiB: a block of a scan, wherever it begins */
+    NEAR_BYTES = 128 << 10, /* of one hint the kernel heeds no more where a device reads so much */
+    LOOK_PAGES = 1025       /* of 4 KiB: a block of a scan, wherever it begins */
 };
 
 typedef struct file_blob {
@@ -88,7 +89,12 @@ static int read_all(tm_file *file, int fd, tm_fetch *fetch, tm_req *req)
  */
 static int bring_near(int fd, const tm_fetch *fetch)
 {
-    return -posix_fadvise(fd, (off_t)fetch->off, (off_t)fetch->len, POSIX_FADV_WILLNEED);
+    int rc = 0;
+    for (size_t done = 0, n; rc == 0 && done < fetch->len; done += n) {
+        n = tm_min_u64(fetch->len - done, NEAR_BYTES);
+        rc = -posix_fadvise(fd, (off_t)(fetch->off + done), (off_t)n, POSIX_FADV_WILLNEED);
+    }
+    return rc;
 }
 
 static void fetch_job(tm_job *job)

@@ -1,11 +1,13 @@
 /*
  * A folder mounted a second time, as slow as one likes: a source that hangs.
  *
- *     slow_fs FOLDER MOUNTPOINT
+ *     slow_fs FOLDER MOUNTPOINT [MS]
  *
  * Every request but those for the root's own attributes first waits while the file FOLDER/.slow
  * says so: "look" holds look-ups and listings, "open" opens, "read" reads, "all" all of them, for
  * what its second word names (a part of the path; none: everything). It is asked again every 10 ms.
+ *
+ * With MS, each read takes so many milliseconds, and the kernel keeps what it has read.
  */
 #define FUSE_USE_VERSION 312
 #include <fuse3/fuse.h>
@@ -14,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -22,6 +25,7 @@
 #include "core/base.h"
 
 static char folder[4096];
+static long delay_ms;
 
 static bool is_held(const char *what, const char *path)
 {
@@ -80,7 +84,8 @@ static int slow_open(const char *path, struct fuse_file_info *fi)
     char at[8192];
     int fd = open(real("open", path, at), O_RDONLY | O_CLOEXEC);
     fi->fh = (uint64_t)fd;
-    fi->direct_io = 1; /* so that each read comes here */
+    fi->direct_io = delay_ms == 0; /* so that each read comes here */
+    fi->keep_cache = delay_ms > 0;
     return fd < 0 ? -errno : 0;
 }
 
@@ -89,6 +94,7 @@ static int slow_read(const char *path, char *bytes, size_t size, off_t off,
 {
     char at[8192];
     tm_ignore(real("read", path, at) != NULL);
+    nanosleep(&(struct timespec){delay_ms / 1000, delay_ms % 1000 * 1000000}, NULL);
     ssize_t n = pread((int)fi->fh, bytes, size, off);
     return n < 0 ? -errno : (int)n;
 }
@@ -102,10 +108,11 @@ static int slow_release(const char *path, struct fuse_file_info *fi)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3 || !realpath(argv[1], folder)) {
-        fprintf(stderr, "usage: slow_fs FOLDER MOUNTPOINT\n");
+    if (argc < 3 || argc > 4 || !realpath(argv[1], folder)) {
+        fprintf(stderr, "usage: slow_fs FOLDER MOUNTPOINT [MS]\n");
         return 2;
     }
+    delay_ms = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
     static const struct fuse_operations ops = {
         .getattr = slow_getattr,
         .readlink = slow_readlink,

@@ -121,7 +121,7 @@ def test_who_reads_backwards_finds_what_lies_before_near():
         end = weights.end["w"]
         for at in range(end - 64 * KIB, end - 3 * MIB, -64 * KIB):
             assert len(read(at, 64 * KIB)) == 64 * KIB
-        weights.wait_near(end - 4 * MIB, end - 6 * MIB)
+        weights.wait_near(*range(end - 7 * MIB, end - 3 * MIB, 16 * KIB))
         assert not weights.is_near(end - 16 * MIB)
 
     each_way(one, check)
@@ -135,7 +135,7 @@ def test_who_reads_on_finds_what_follows_near_up_to_the_tensors_end():
         start, end = weights.begin["w"], weights.end["w"]
         for at in range(start, start + 3 * MIB, 64 * KIB):
             read(at, 64 * KIB)
-        weights.wait_near(start + 4 * MIB, start + 8 * MIB)
+        weights.wait_near(*range(start + 3 * MIB, start + 8 * MIB, 16 * KIB))  # without a gap
         assert not weights.is_near(start + 14 * MIB)
         for at in range(start + 3 * MIB, end, 64 * KIB):
             read(at, 64 * KIB)
@@ -166,8 +166,8 @@ def test_who_goes_by_name_finds_the_next_names_near():
     def check(weights, read):
         names = sorted(weights.begin)
         read_tensors(weights, read, names[:7])
-        weights.wait_near(*(weights.begin[n] for n in names[7:10]),
-                          *(weights.end[n] - 4096 for n in names[7:10]))
+        weights.wait_near(*(at for n in names[7:10]
+                            for at in range(weights.begin[n], weights.end[n], 16 * KIB)))
         assert not weights.is_near(weights.begin["layer.16.w"])
 
     each_way(layers, check)

@@ -26,14 +26,19 @@ NAME = "model.norm.weight"
 
 
 class SlowFolder:
-    """with SlowFolder() as slow: slow.made a checkpoint's files, slow.path the same by slow_fs."""
+    """with SlowFolder() as slow: slow.made a checkpoint's files, slow.path the same by slow_fs.
 
-    def __init__(self):
+    READ_MS: what each read takes; what was read stays in the page cache then.
+    """
+
+    def __init__(self, read_ms=0):
+        self.read_ms = read_ms
         self.real = folder("real")
         self.path = folder("slow")
 
     def __enter__(self):
-        self.server = subprocess.Popen([SLOW_FS, self.real, self.path])
+        delay = [str(self.read_ms)] if self.read_ms else []
+        self.server = subprocess.Popen([SLOW_FS, self.real, self.path, *delay])
         wait_until(lambda: str(self.path) in tmtest.mount_points(), what="slow_fs")
         return self
 
