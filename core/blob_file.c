@@ -112,6 +112,11 @@ static void fetch_job(tm_job *job)
     tm_fetch_done(fetch, rc, tm_req_words(&req));
 }
 
+static tm_pool *pool_of(const file_blob *self, const tm_fetch *fetch)
+{
+    return fetch->dst ? self->sched->io : self->sched->near;
+}
+
 static void file_fetch_start(tm_blob *blob, tm_fetch *fetch)
 {
     fetch->job = (tm_job){
@@ -119,12 +124,12 @@ static void file_fetch_start(tm_blob *blob, tm_fetch *fetch)
         .lane = fetch->read->params.lane,
         .key = tm_file_identity_of(as_file(blob)->file)->dev + 1,
     };
-    tm_pool_submit(as_file(blob)->sched->io, &fetch->job);
+    tm_pool_submit(pool_of(as_file(blob), fetch), &fetch->job);
 }
 
 static bool file_fetch_cancel(tm_blob *blob, tm_fetch *fetch)
 {
-    return tm_pool_withdraw(as_file(blob)->sched->io, &fetch->job);
+    return tm_pool_withdraw(pool_of(as_file(blob), fetch), &fetch->job);
 }
 
 static bool file_locate(tm_blob *blob, uint64_t off, uint64_t len, tm_extent *ret)

@@ -13,7 +13,9 @@ enum {
     OPENERS = 64,     /* started as they are needed */
     OPENERS_PER_DISK = 8,
     OPENERS_RESERVED = 4, /* what people ask for goes beside the looks after changes */
-    CLOCK_TICK_MS = 100,  /* how late a deadline may be noticed */
+    NEAR_THREADS = 8,
+    NEAR_PER_DISK = 4,
+    CLOCK_TICK_MS = 100, /* how late a deadline may be noticed */
 };
 
 static void *clock_main(void *arg)
@@ -68,6 +70,7 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
          .reserved = OPENERS_RESERVED,
          .per_key = OPENERS_PER_DISK},
         {.name = "tm-idler", .threads = workers, .background = true},
+        {.name = "tm-near", .threads = NEAR_THREADS, .per_key = NEAR_PER_DISK},
     };
     int rc = tm_pool_new(&pools[0], &sched->workers);
     if (rc == 0)
@@ -77,6 +80,8 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
     if (rc == 0)
         rc = tm_pool_new(&pools[3], &sched->idlers);
     if (rc == 0)
+        rc = tm_pool_new(&pools[4], &sched->near);
+    if (rc == 0)
         rc = tm_prefetch_new(&sched->prefetch);
     if (rc == 0)
         tm_gate_init(&sched->scans, sched->workers, workers + SCANS_SPARE, SCANS_SPARE);
@@ -84,6 +89,7 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
         rc = start_clock(sched);
     if (rc < 0) {
         tm_prefetch_free(sched->prefetch);
+        tm_pool_free(sched->near);
         tm_pool_free(sched->idlers);
         tm_pool_free(sched->openers);
         tm_pool_free(sched->io);
@@ -102,6 +108,7 @@ void tm_sched_free(tm_sched *sched)
     tm_prefetch_stop(sched->prefetch);
     /* Those who wait first, then those they wait for. */
     tm_pool_free(sched->openers);
+    tm_pool_free(sched->near);
     tm_pool_free(sched->io);
     tm_pool_free(sched->idlers);
     tm_pool_free(sched->workers);
@@ -130,7 +137,8 @@ void tm_sched_count(tm_sched *sched, tm_lane lane, uint64_t bytes)
 
 void tm_sched_report(tm_sched *sched, tm_lane_report ret[TM_LANE_COUNT])
 {
-    tm_pool *const pools[] = {sched->workers, sched->io, sched->openers, sched->idlers};
+    tm_pool *const pools[] = {sched->workers, sched->io, sched->openers, sched->idlers,
+                              sched->near};
     for (int lane = 0; lane < TM_LANE_COUNT; lane++)
         ret[lane] = (tm_lane_report){
             .bytes = atomic_load_explicit(&sched->bytes[lane], memory_order_relaxed)};

@@ -30,6 +30,7 @@ typedef struct tm_sched_params {
 struct tm_sched {
     tm_pool *workers, *io, *openers;
     tm_pool *idlers; /* the workers of lane INDEX */
+    tm_pool *near;   /* I/O threads of what is only to be near: they keep nobody from a disk */
     unsigned worker_count;
     tm_prefetch *prefetch;
     tm_gate scans;        /* what goes through whole tensors, with megabytes of its own */
