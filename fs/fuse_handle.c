@@ -291,11 +291,12 @@ void tm_handle_read(tm_handle *handle, fuse_req_t req, size_t size, off_t off)
     tm_readers *readers = &handle->readers;
     tm_foretold told;
     tm_readers_note(readers, fuse_req_ctx(req)->pid, at, len, &told);
-    tm_blob *blob = told.count ? tm_blob_ref(p->file.blob) : NULL;
+    tm_open_file file = p->file;
+    tm_blob_ref(file.blob);
     answer_read(handle, req, at, len);
-    if (blob)
-        tm_readers_ask(readers, sched, blob, &told);
-    tm_blob_unref(blob);
+    if (told.count)
+        tm_readers_ask(readers, sched, &file, &told);
+    tm_blob_unref(file.blob);
 }
 
 void tm_handle_flush(tm_handle *handle, pid_t pid)

@@ -38,8 +38,8 @@ void tm_readers_done(tm_readers *readers);
 
 /* The thread PID reads [off, off + len), LEN not 0. */
 void tm_readers_note(tm_readers *readers, pid_t pid, uint64_t off, size_t len, tm_foretold *ret);
-/* Has that near, of BLOB, which is the file's. READERS may be gone: it is only a name. */
-void tm_readers_ask(const tm_readers *readers, tm_sched *sched, tm_blob *blob,
+/* Has that near, of the file. READERS may be gone: it is only a name. */
+void tm_readers_ask(const tm_readers *readers, tm_sched *sched, const tm_open_file *file,
                     const tm_foretold *told);
 
 #endif
