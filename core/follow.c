@@ -109,7 +109,8 @@ static void tell_run(tm_follow *f, const telling *t)
 
 static bool about_equal(int64_t a, int64_t b)
 {
-    return a - b <= PAGE && b - a <= PAGE;
+    uint64_t apart = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+    return apart <= (uint64_t)PAGE;
 }
 
 /* A run has ended, the next one begins at OFF, END says how far it is. */
