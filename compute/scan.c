@@ -288,7 +288,6 @@ static piece piece_at(tm_scan *scan, const tm_scan_block *block, size_t row, siz
                    .rows = tm_min_u64(TM_SCAN_CELL, block->rows - row)};
 }
 
-/* The tiles from column FIRST to END. Row by row: memory is read in order. */
 /* Rows of a block lie so far apart that the processor does not foresee the next piece: it is told,
  * while it counts the one before. */
 static void foretell(const tm_scan *scan, const tm_scan_block *block, size_t row, size_t col)
@@ -304,6 +303,7 @@ static void foretell(const tm_scan *scan, const tm_scan_block *block, size_t row
     }
 }
 
+/* The tiles from column FIRST to END. Row by row: memory is read in order. */
 static void add_tiles(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *out,
                       size_t first, size_t end)
 {

@@ -7,7 +7,8 @@
  *              that goes by name, a tool that looks at one role of each layer
  *
  * Nothing is foretold that the reader has not shown: a run goes on into the next tensor only where
- * it came from the one before, and of a next tensor no more is foretold than was read of the last.
+ * it came from the one before, and of a next tensor no more is foretold than from its beginning to
+ * where the last one was read to.
  *
  * Pure. One thread's reads; zeros to begin with; one thread at a time.
  */

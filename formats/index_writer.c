@@ -7,7 +7,7 @@
 #include "formats/index_log.h"
 #include "formats/new_file.h"
 
-/* Of the shard: the work that a power cut may cost, a few seconds'. */
+/* Of the shard: the work that a power cut may cost. */
 #define SYNC_BYTES (UINT64_C(4) << 30)
 enum {
     FIRST_ENTRIES = 64,
