@@ -66,6 +66,9 @@ void tm_gate_hurry(tm_gate *gate, tm_pass *pass, tm_lane lane)
         unlink_pass(pass);
         pass->job.lane = lane;
         link_pass(gate, pass);
+    } else if (lane < pass->job.lane && tm_pool_withdraw(gate->pool, &pass->job)) {
+        pass->job.lane = lane;
+        tm_pool_submit(gate->pool, &pass->job);
     }
     pthread_mutex_unlock(&gate->lock);
 }

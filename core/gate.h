@@ -34,7 +34,7 @@ void tm_gate_done(tm_gate *gate); /* nobody waits or is inside */
 void tm_gate_enter(tm_gate *gate, tm_pass *pass);
 /* True where PASS was still waiting: its job will not run, and it is not inside. */
 bool tm_gate_withdraw(tm_gate *gate, tm_pass *pass);
-/* PASS, where it is still waiting, is wanted in LANE, if that is a higher one. */
+/* PASS, where its job does not run yet, is wanted in LANE, if that is a higher one. */
 void tm_gate_hurry(tm_gate *gate, tm_pass *pass, tm_lane lane);
 /* Work that was let in has ended. */
 void tm_gate_leave(tm_gate *gate);

@@ -4,9 +4,9 @@
 #include <sched.h>
 #include <stdio.h>
 
-/* Lanes that are limited alike: SCALAR, SELECTION, and the others. */
+/* Lanes that are limited alike: SCALAR, SELECTION, VISIBLE, and those that nobody waits in now. */
 enum {
-    CLASSES = TM_LANE_VISIBLE + 1
+    CLASSES = TM_LANE_VISIBLE + 2
 };
 
 typedef struct key_use key_use;
@@ -60,28 +60,38 @@ static void list_remove(tm_job *job)
 
 static unsigned class_of(tm_lane lane)
 {
-    return lane < TM_LANE_VISIBLE ? lane : TM_LANE_VISIBLE;
+    return lane < CLASSES - 1 ? lane : CLASSES - 1;
 }
 
-/* Whether one more job of LANE may run: the last threads are for higher lanes. */
+/* Of LIMIT threads those that a class may not have: one is left to it. */
+static unsigned spared_from(const tm_pool *pool, unsigned class, unsigned limit)
+{
+    unsigned reserved = pool->params.reserved;
+    const unsigned spared[CLASSES] = {0, reserved / 2, reserved, reserved + reserved / 2};
+    return (unsigned)tm_min_u64(spared[class], limit - 1);
+}
+
+/* Whether one more job of LANE may run: each class leaves the last threads to those above it, and
+ * what the classes below it hold counts as its own. */
 static bool has_room(const tm_pool *pool, tm_lane lane)
 {
-    const unsigned spared[CLASSES] = {0, pool->params.reserved / 2, pool->params.reserved};
-    unsigned beside = 0;
-    for (unsigned i = class_of(lane); i < CLASSES; i++)
-        beside += pool->running[i];
-    return beside + spared[class_of(lane)] < pool->params.threads;
+    unsigned held = 0, threads = pool->params.threads;
+    for (unsigned class = CLASSES; class -- > 0;) {
+        held += pool->running[class];
+        if (class <= class_of(lane) && held + spared_from(pool, class, threads) >= threads)
+            return false;
+    }
+    return true;
 }
 
 /* The same for one key: here what higher lanes hold counts too, or each would get a share of its
  * own of a disk that hangs. */
 static bool key_has_room(const tm_pool *pool, const key_use *use, tm_lane lane)
 {
-    const unsigned spared[CLASSES] = {0, pool->params.reserved / 2, pool->params.reserved};
-    unsigned running = 0;
+    unsigned running = 0, most = pool->params.per_key;
     for (unsigned i = 0; i < CLASSES; i++)
         running += use->running[i];
-    return running + spared[class_of(lane)] < pool->params.per_key;
+    return running + spared_from(pool, class_of(lane), most) < most;
 }
 
 /* The use of KEY, NULL where none of its jobs runs. */

@@ -26,7 +26,8 @@ struct tm_job {
 typedef struct tm_pool_params {
     const char *name;  /* of its threads, at most 15 bytes */
     unsigned threads;  /* at most; they are started as work comes */
-    unsigned reserved; /* of them, those for lanes above VISIBLE; half of these for SCALAR alone */
+    unsigned reserved; /* of them, those for lanes above VISIBLE; half of these for SCALAR alone,
+                          and half as many again for VISIBLE and the lanes above it */
     unsigned per_key; /* the most that jobs of one key hold at once, of which RESERVED are spared in
                          the same way: one that hangs must not stop the others; 0: any */
     bool background;  /* they run only when nothing else on the machine would (SCHED_IDLE) */

@@ -30,6 +30,7 @@ static void run_lettered(tm_job *job)
     if (self->hold)
         event_wait(self->hold, "for a job to be let go");
     pthread_mutex_lock(&self->note->lock);
+    assert(self->note->count < JOBS_MAX);
     self->note->order[self->note->count++] = self->letter;
     pthread_mutex_unlock(&self->note->lock);
 }
@@ -183,6 +184,94 @@ static void reserved_threads_are_for_the_highest_lanes_alone(void **state)
     assert_int_equal(n.count, 5);
 }
 
+static tm_pool *pool_of_keys(unsigned threads, unsigned reserved, unsigned per_key)
+{
+    tm_pool *pool;
+    tm_pool_params params = {
+        .name = "keys", .threads = threads, .reserved = reserved, .per_key = per_key};
+    assert_int_equal(tm_pool_new(&params, &pool), 0);
+    return pool;
+}
+
+static lettered_job keyed(note *n, char letter, tm_lane lane, uint64_t key)
+{
+    lettered_job job = lettered(n, letter, lane);
+    job.job.key = key;
+    return job;
+}
+
+/* How many jobs run, once that is at least COUNT and has not changed for a while. */
+static unsigned wait_running(tm_pool *pool, unsigned count)
+{
+    unsigned running = 0, before = 0, same = 0;
+    while (same < 20) {
+        tm_pool_lane_counts counts[TM_LANE_COUNT];
+        tm_pool_counts(pool, counts);
+        before = running;
+        running = 0;
+        for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+            running += (unsigned)counts[lane].running;
+        same = running == before && running >= count ? same + 1 : 0;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return running;
+}
+
+/* What nobody waits in fills what it may; each lane above it still finds threads, and the lowest
+ * never takes those that are kept for the highest. */
+static void each_lane_leaves_threads_to_those_above_it(void **state)
+{
+    (void)state;
+    static const tm_lane lanes[] = {TM_LANE_INDEX, TM_LANE_VISIBLE, TM_LANE_SELECTION,
+                                    TM_LANE_SCALAR};
+    static const unsigned most[] = {8 - 6, 8 - 4, 8 - 2, 8}; /* together with those below */
+    for (int keyed_too = 0; keyed_too < 2; keyed_too++) {
+        note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        event hold = EVENT_INIT;
+        tm_pool *pool = keyed_too ? pool_of_keys(40, 4, 8) : pool_new(8, 4);
+        lettered_job jobs[4][8];
+        unsigned submitted = 0;
+        for (unsigned lane = 0; lane < 4; lane++) {
+            for (unsigned i = 0; i < 8; i++, submitted++) {
+                jobs[lane][i] = keyed(&n, 'j', lanes[lane], keyed_too ? 7 : 0);
+                jobs[lane][i].hold = &hold;
+                tm_pool_submit(pool, &jobs[lane][i].job);
+            }
+            assert_int_equal(wait_running(pool, most[lane]), most[lane]);
+        }
+        event_set(&hold);
+        tm_pool_free(pool);
+        assert_int_equal(n.count, submitted);
+    }
+}
+
+/* The higher ones came first, and hold what they may: the lowest gets nothing of what is kept. */
+static void what_is_kept_for_the_highest_is_not_given_to_the_lowest(void **state)
+{
+    (void)state;
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    event hold = EVENT_INIT;
+    tm_pool *pool = pool_new(16, 4);
+    lettered_job high[16], low[4], scalar = lettered(&n, 's', TM_LANE_SCALAR);
+    for (int i = 0; i < 16; i++) {
+        high[i] = lettered(&n, 'v', TM_LANE_VISIBLE);
+        high[i].hold = &hold;
+        tm_pool_submit(pool, &high[i].job);
+    }
+    assert_int_equal(wait_running(pool, 12), 12);
+    for (int i = 0; i < 4; i++) {
+        low[i] = lettered(&n, 'i', TM_LANE_INDEX);
+        low[i].hold = &hold;
+        tm_pool_submit(pool, &low[i].job);
+    }
+    tm_pool_submit(pool, &scalar.job);
+    wait_done(pool, 1);
+    assert_int_equal(wait_running(pool, 12), 12);
+    event_set(&hold);
+    tm_pool_free(pool);
+    assert_int_equal(n.count, 21);
+}
+
 /* A low job that waits for a thread of its own gets it as soon as one of its kind ends, although
  * a reserved thread went to sleep before. */
 static void a_low_job_follows_the_one_that_kept_it_waiting(void **state)
@@ -211,22 +300,6 @@ static void a_low_job_follows_the_one_that_kept_it_waiting(void **state)
 }
 
 /* ---- Keys: jobs of one disk ---- */
-
-static tm_pool *pool_of_keys(unsigned threads, unsigned reserved, unsigned per_key)
-{
-    tm_pool *pool;
-    tm_pool_params params = {
-        .name = "keys", .threads = threads, .reserved = reserved, .per_key = per_key};
-    assert_int_equal(tm_pool_new(&params, &pool), 0);
-    return pool;
-}
-
-static lettered_job keyed(note *n, char letter, tm_lane lane, uint64_t key)
-{
-    lettered_job job = lettered(n, letter, lane);
-    job.job.key = key;
-    return job;
-}
 
 static void a_key_that_hangs_leaves_threads_to_the_others(void **state)
 {
@@ -519,6 +592,8 @@ int main(void)
         cmocka_unit_test(counts_tell_what_is_queued_running_and_done),
         cmocka_unit_test(a_withdrawn_job_does_not_run_and_may_be_submitted_again),
         cmocka_unit_test(reserved_threads_are_for_the_highest_lanes_alone),
+        cmocka_unit_test(each_lane_leaves_threads_to_those_above_it),
+        cmocka_unit_test(what_is_kept_for_the_highest_is_not_given_to_the_lowest),
         cmocka_unit_test(a_low_job_follows_the_one_that_kept_it_waiting),
         cmocka_unit_test(a_key_that_hangs_leaves_threads_to_the_others),
         cmocka_unit_test(the_highest_of_those_held_goes_next_and_may_use_what_is_spared),
