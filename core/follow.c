@@ -79,7 +79,8 @@ static tm_span bounds_of_run(const tm_follow *f, const telling *t)
         if (next < tm_layout_count(t->layout))
             in.end = tm_layout_span(t->layout, TM_LAYOUT_BYTES, next).begin;
     }
-    bool came_from_below = f->from + GAP<in.begin, came_from_above = f->to> in.end + GAP;
+    bool came_from_below = f->from + GAP < in.begin;
+    bool came_from_above = f->to > in.end + GAP;
     return (tm_span){came_from_above ? 0 : in.begin, came_from_below ? t->size : in.end};
 }
 
@@ -129,8 +130,9 @@ static void begin_run(tm_follow *f, uint64_t off, uint64_t end, bool same_tensor
     f->piece = f->to - f->from;
     f->from = off;
     f->to = end;
+    /* What was foretold upwards may still lie ahead. */
+    f->is_told = f->is_told && f->direction > 0 && off < f->told && f->told - off <= WINDOW;
     f->direction = 0;
-    f->is_told = f->is_told && off < f->told && f->told - off <= WINDOW; /* it is still ahead */
 }
 
 /* BOUNDS: of the tensor. */
@@ -175,7 +177,7 @@ static tm_layout_order rule_of(const tm_follow *f)
     return best;
 }
 
-static void step_to(tm_follow *f, const uint32_t place[TM_LAYOUT_ORDERS], uint64_t left_whole)
+static void step_to(tm_follow *f, const uint32_t place[TM_LAYOUT_ORDERS], uint64_t left_bytes)
 {
     tm_layout_order before = rule_of(f);
     for (int order = 0; order < TM_LAYOUT_ORDERS; order++) {
@@ -187,8 +189,10 @@ static void step_to(tm_follow *f, const uint32_t place[TM_LAYOUT_ORDERS], uint64
     }
     bool foretold = f->steps_told > 0 && rule_of(f) == before;
     f->steps_told = foretold ? f->steps_told - 1 : 0;
-    f->habit = f->tensor_read >= left_whole ? UINT64_MAX : f->tensor_read;
-    f->tensor_read = 0;
+    f->habit = f->part;
+    if (f->part.end >= left_bytes)
+        f->habit.end = UINT64_MAX;
+    f->part = (tm_span){UINT64_MAX, 0};
     f->in_tensor = true;
 }
 
@@ -207,7 +211,8 @@ static bool note_tensor(tm_follow *f, const telling *t, uint64_t off, size_t len
         step_to(f, place, left.end - left.begin);
     }
     tm_span in = tm_layout_span(t->layout, TM_LAYOUT_BYTES, place[TM_LAYOUT_BYTES]);
-    f->tensor_read = tm_max_u64(f->tensor_read, tm_min_u64(off + len, in.end) - in.begin);
+    f->part.begin = tm_min_u64(f->part.begin, off - tm_min_u64(off, in.begin));
+    f->part.end = tm_max_u64(f->part.end, tm_min_u64(off + len, in.end) - in.begin);
     return same;
 }
 
@@ -220,11 +225,12 @@ static void tell_steps(tm_follow *f, const telling *t, tm_layout_order order)
         if (at < 0 || at >= count)
             return;
         tm_span in = tm_layout_span(t->layout, order, (uint32_t)at);
-        uint64_t len = tm_min_u64(tm_min_u64(in.end - in.begin, f->habit), WINDOW - bytes);
+        uint64_t size = in.end - in.begin, begin = tm_min_u64(size, f->habit.begin);
+        uint64_t len = tm_min_u64(tm_min_u64(size, f->habit.end) - begin, WINDOW - bytes);
         bytes += len;
         if (i <= f->steps_told)
             continue;
-        tell(t, in.begin, in.begin + len);
+        tell(t, in.begin + begin, in.begin + begin + len);
         f->steps_told = i;
     }
 }

@@ -7,8 +7,8 @@
  *              that goes by name, a tool that looks at one role of each layer
  *
  * Nothing is foretold that the reader has not shown: a run goes on into the next tensor only where
- * it came from the one before, and of a next tensor no more is foretold than from its beginning to
- * where the last one was read to.
+ * it came from the one before, and of a next tensor no more is foretold than the part that was read
+ * of the last.
  *
  * Pure. One thread's reads; zeros to begin with; one thread at a time.
  */
@@ -32,7 +32,7 @@ typedef struct tm_follow {
     /* The tensor that was read last, and equal steps to it. */
     bool in_tensor;
     uint32_t place[TM_LAYOUT_ORDERS];
-    uint64_t tensor_read, habit; /* bytes of it, and of the one before */
+    tm_span part, habit; /* what was read of it, and of the one before; END UINT64_MAX: all */
     struct {
         int64_t step;
         unsigned equal;

@@ -350,6 +350,46 @@ static void one_role_of_each_layer_is_followed(void **state)
     tm_model_unref(model);
 }
 
+/* A tool that wants one row of each, a loader that takes its half of each. */
+static void of_each_tensor_the_part_that_was_read_is_foretold(void **state)
+{
+    (void)state;
+    tm_model *model = layered();
+    tm_layout *l;
+    assert_int_equal(tm_layout_new(model, 1, &l), 0);
+    static const struct {
+        uint64_t begin, len;
+    } parts[] = {{1 * MIB, 4 * KIB}, {2 * MIB, 1 * MIB}, {3 * MIB - 64 * KIB, 64 * KIB}};
+    for (size_t i = 0; i < TM_ARRAY_LEN(parts); i++) {
+        run *r = run_new(l);
+        for (uint32_t layer = 0; layer < LAYERS; layer++) {
+            tm_span in = tm_layout_span(l, TM_LAYOUT_NAMES, layer * ROLES + 3); /* w */
+            for (uint64_t at = 0; at < parts[i].len; at += 64 * KIB)
+                run_read(r, in.begin + parts[i].begin + at,
+                         tm_min_u64(64 * KIB, parts[i].len - at));
+        }
+        assert_in_range(r->reads - r->hits, 3, 3 * ((parts[i].len + 64 * KIB - 1) / (64 * KIB)));
+        assert_int_equal(wasted(r), 0);
+        free(r);
+    }
+    tm_layout_free(l);
+    tm_model_unref(model);
+}
+
+/* Down over a part of the file, then up over the same: all that lies above is foretold anew. */
+static void who_turns_around_is_followed(void **state)
+{
+    (void)state;
+    run *r = run_new(NULL);
+    for (uint64_t off = 40 * MIB; off > 20 * MIB; off -= 128 * KIB)
+        run_read(r, off - 128 * KIB, 128 * KIB);
+    memset(r->told, 0, sizeof(r->told)); /* the page cache has forgotten */
+    for (uint64_t off = 8 * MIB; off < 40 * MIB; off += 128 * KIB)
+        run_read(r, off, 128 * KIB);
+    assert_true(told_all(r, 10 * MIB, 40 * MIB));
+    free(r);
+}
+
 static void columns_of_a_tensor_stay_in_it(void **state)
 {
     (void)state;
@@ -411,6 +451,8 @@ int main(void)
         cmocka_unit_test(a_run_stops_at_the_end_of_its_tensor_until_it_goes_on),
         cmocka_unit_test(who_goes_by_name_is_followed),
         cmocka_unit_test(one_role_of_each_layer_is_followed),
+        cmocka_unit_test(of_each_tensor_the_part_that_was_read_is_foretold),
+        cmocka_unit_test(who_turns_around_is_followed),
         cmocka_unit_test(columns_of_a_tensor_stay_in_it),
         cmocka_unit_test(any_reads_are_taken),
     };
