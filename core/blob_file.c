@@ -9,7 +9,8 @@
 
 enum {
     NEAR_BYTES = 128 << 10, /* of one hint the kernel heeds no more where a device reads so much */
-    LOOK_PAGES = 1025       /* of 4 KiB: a block of a scan, wherever it begins */
+    PEEK_BYTES = 4 << 10,   /* what is read sooner than it is asked for */
+    LOOK_PAGES = 4 << 10    /* of which is asked whether they are in memory: 16 MiB */
 };
 
 typedef struct file_blob {
@@ -31,10 +32,14 @@ static int read_cached(int fd, uint64_t off, size_t len, uint8_t *dst)
     return n == (ssize_t)len ? 0 : -EAGAIN;
 }
 
-/* Whether it holds them all, else -EAGAIN. To try to read them would have the kernel fetch some. */
+/* Whether it holds them all, else -EAGAIN. Larger ranges are not read: that would have the kernel
+ * fetch what it meets, and say that it was there. */
 static int look_cached(tm_file *file, int fd, uint64_t off, size_t len)
 {
+    static_assert((int)PEEK_BYTES <= (int)LOOK_PAGES, "they share their memory");
     unsigned char near[LOOK_PAGES];
+    if (len <= PEEK_BYTES)
+        return read_cached(fd, off, len, near);
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = off % page;
     size_t bytes = before + len, pages = (bytes + page - 1) / page;
     if (pages > LOOK_PAGES || !tm_file_may_map(file))

@@ -5,19 +5,21 @@ enum {
     OWNER_MAX = TM_FORETOLD_MAX, /* asks of one owner */
 };
 
+/* The references: the read's, until its done(), and the job's. */
 typedef struct ask {
     tm_prefetch *prefetch;
     const void *owner;
     tm_read *read;
+    tm_job job; /* begins the read */
+    atomic_uint refs;
     bool given_up;
     struct ask *prev, *next;
 } ask;
 
 struct tm_prefetch {
-    pthread_mutex_t lock; /* guards all below; before those of reads */
+    pthread_mutex_t lock; /* guards all below; before those of reads and pools */
     pthread_cond_t none;
-    ask asks; /* list head, oldest first */
-    unsigned count;
+    ask asks; /* list head, oldest first: what has not ended */
     bool stopping;
 };
 
@@ -33,6 +35,20 @@ int tm_prefetch_new(tm_prefetch **ret)
     return 0;
 }
 
+static bool is_empty(const tm_prefetch *self)
+{
+    return self->asks.next == &self->asks;
+}
+
+static void unref(ask *a)
+{
+    if (atomic_fetch_sub(&a->refs, 1) != 1)
+        return;
+    tm_read_unref(a->read);
+    free(a);
+}
+
+/* A cancelled read that begins later ends at once. */
 static void give_up(ask *a, const char *words)
 {
     a->given_up = true;
@@ -52,7 +68,7 @@ void tm_prefetch_stop(tm_prefetch *self)
     pthread_mutex_lock(&self->lock);
     self->stopping = true;
     give_up_all(self, NULL);
-    while (self->count > 0)
+    while (!is_empty(self))
         pthread_cond_wait(&self->none, &self->lock);
     pthread_mutex_unlock(&self->lock);
 }
@@ -61,7 +77,7 @@ void tm_prefetch_free(tm_prefetch *self)
 {
     if (!self)
         return;
-    assert(self->count == 0);
+    assert(is_empty(self));
     pthread_cond_destroy(&self->none);
     pthread_mutex_destroy(&self->lock);
     free(self);
@@ -83,46 +99,60 @@ static void ask_done(tm_read *read, int rc)
     pthread_mutex_lock(&self->lock);
     a->prev->next = a->next;
     a->next->prev = a->prev;
-    if (--self->count == 0)
+    if (is_empty(self))
         pthread_cond_broadcast(&self->none);
     pthread_mutex_unlock(&self->lock);
-    free(a);
-    tm_read_unref(read);
+    unref(a);
 }
 
-/* Room for one more of OWNER: the oldest of its own goes. The lock is held. */
-static bool make_room(tm_prefetch *self, const void *owner)
+static void begin(tm_job *job)
 {
-    unsigned own = 0;
-    ask *oldest = NULL;
+    ask *a = TM_CONTAINER(job, ask, job);
+    tm_read_go(a->read);
+    unref(a);
+}
+
+/* Room for one more of OWNER in LANE: its own oldest goes, or the oldest of those in lower lanes.
+ * The lock is held. */
+static bool make_room(tm_prefetch *self, const void *owner, tm_lane lane)
+{
+    unsigned all = 0, own = 0;
+    ask *own_oldest = NULL, *lower_oldest = NULL;
     for (ask *a = self->asks.next; a != &self->asks; a = a->next) {
-        if (a->owner != owner || a->given_up)
+        if (a->given_up)
             continue;
-        oldest = oldest ? oldest : a;
-        own++;
+        all++;
+        if (a->owner == owner && own++ == 0)
+            own_oldest = a;
+        if (a->job.lane > lane && !lower_oldest)
+            lower_oldest = a;
     }
-    if (own >= OWNER_MAX)
-        give_up(oldest, "others are wanted sooner");
-    return self->count < ASKS_MAX && !self->stopping;
+    ask *goes = own >= OWNER_MAX ? own_oldest : all >= ASKS_MAX ? lower_oldest : NULL;
+    if (goes)
+        give_up(goes, "others are wanted sooner");
+    return !self->stopping && (goes || all < ASKS_MAX);
 }
 
 /* The lock is held. */
-static int add(tm_prefetch *self, const tm_read_params *params, const void *owner, tm_read **ret)
+static int add(tm_prefetch *self, tm_read_params *params, const void *owner)
 {
     ask *a = TM_NEW(ask);
     if (!a)
         return -ENOMEM;
-    *a = (ask){.prefetch = self, .owner = owner, .prev = self->asks.prev, .next = &self->asks};
-    tm_read_params own = *params;
-    own.user = a;
-    int rc = tm_read_new(&own, &a->read);
+    params->user = a;
+    int rc = tm_read_new(params, &a->read);
     if (rc < 0) {
         free(a);
         return rc;
     }
+    a->prefetch = self;
+    a->owner = owner;
+    a->job = (tm_job){.run = begin, .lane = params->lane};
+    atomic_init(&a->refs, 2);
+    a->prev = self->asks.prev;
+    a->next = &self->asks;
     a->prev->next = a->next->prev = a;
-    self->count++;
-    *ret = tm_read_ref(a->read); /* it may end before it is begun */
+    tm_pool_submit(tm_sched_workers(params->sched, params->lane), &a->job);
     return 0;
 }
 
@@ -137,17 +167,13 @@ void tm_prefetch_ask(tm_sched *sched, const void *owner, tm_lane lane, tm_blob *
         .off = off,
         .len = len,
         .near = true,
-        .lane = lane,
+        .lane = lane > TM_LANE_PREFETCH ? lane : TM_LANE_PREFETCH,
         .done = ask_done,
     };
-    tm_read *read = NULL;
     pthread_mutex_lock(&self->lock);
-    int rc = make_room(self, owner) ? add(self, &params, owner, &read) : -EAGAIN;
+    if (make_room(self, owner, params.lane))
+        tm_ignore(add(self, &params, owner)); /* without memory there is none to spare for it */
     pthread_mutex_unlock(&self->lock);
-    if (rc < 0)
-        return;
-    tm_read_go(read);
-    tm_read_unref(read);
 }
 
 void tm_prefetch_told(tm_sched *sched, const void *owner, tm_lane lane, tm_blob *blob,

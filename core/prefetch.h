@@ -1,6 +1,7 @@
 /*
  * Bytes that somebody will probably want soon, brought near by reads that nobody waits for
- * (tm_read_params.near). They are hints: what fails, or is too much, is not done. Any thread.
+ * (tm_read_params.near). They are hints: what fails, or is too much, is not done, and they cost who
+ * asks nothing: a worker begins them. Any thread.
  */
 #ifndef TM_CORE_PREFETCH_H
 #define TM_CORE_PREFETCH_H
@@ -10,8 +11,9 @@
 
 typedef struct tm_prefetch tm_prefetch;
 
-/* Bytes [off, off + len) of BLOB, in LANE. OWNER is who foretells them, any address: of its own
- * asks the oldest are given up for the newest. */
+/* Bytes [off, off + len) of BLOB, in LANE but not above PREFETCH. OWNER is who foretells them, any
+ * address: of its own asks the oldest are given up for the newest; where others have asked for too
+ * much, one of a lower lane is. */
 void tm_prefetch_ask(tm_sched *sched, const void *owner, tm_lane lane, tm_blob *blob, uint64_t off,
                      size_t len);
 /* All of TOLD. */

@@ -11,6 +11,10 @@
 static void resume(tm_job *job);
 static void cancel(tm_job *job);
 
+enum {
+    NEAR_MAX = 16 << 20 /* bytes that are had near as one */
+};
+
 /* Bytes that are not wanted are hardly ever written: a used buffer, which is warm, is not for them.
  */
 static uint8_t *get_bytes(const tm_read_params *params)
@@ -93,13 +97,29 @@ enum {
     MUST_WAIT = 1
 };
 
+/* Makes fetches of what is only to be near: those with no more than their own length between them
+ * are one, for it is asked for piece by piece (the columns of a block, row by row). */
+static void make_near(tm_plan *plan)
+{
+    for (tm_fetch *f = plan->fetches; f; f = f->next) {
+        f->dst = NULL;
+        for (tm_fetch *n = f->next; n && n->blob == f->blob; n = n->next) {
+            uint64_t end = f->off + f->len;
+            if (n->off < end || n->off - end > n->len || n->off + n->len - f->off > NEAR_MAX)
+                break;
+            f->len = n->off + n->len - f->off;
+            f->next = n->next;
+        }
+    }
+}
+
 /* Copies what is at hand: 0 where that is all, else MUST_WAIT. */
 static int fetch_now(tm_read *read)
 {
     int rc = 0;
+    if (read->params.near)
+        make_near(&read->plan);
     for (tm_fetch *f = read->plan.fetches; f; f = f->next) {
-        if (read->params.near)
-            f->dst = NULL;
         int one = f->blob->ops->fetch_now(f->blob, f->off, f->len, f->dst, &read->req);
         f->finished = one == 0;
         if (one == -EAGAIN)

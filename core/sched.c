@@ -50,6 +50,16 @@ static int start_clock(tm_sched *sched)
     return -pthread_create(&sched->clock, NULL, clock_main, sched);
 }
 
+/* Those who wait first, then those they wait for. */
+static void free_pools(tm_sched *sched)
+{
+    tm_pool_free(sched->openers);
+    tm_pool_free(sched->near);
+    tm_pool_free(sched->io);
+    tm_pool_free(sched->idlers);
+    tm_pool_free(sched->workers);
+}
+
 int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
 {
     tm_sched *sched = TM_NEW(tm_sched);
@@ -72,28 +82,19 @@ int tm_sched_new(const tm_sched_params *params, tm_sched **ret)
         {.name = "tm-idler", .threads = workers, .background = true},
         {.name = "tm-near", .threads = NEAR_THREADS, .per_key = NEAR_PER_DISK},
     };
-    int rc = tm_pool_new(&pools[0], &sched->workers);
-    if (rc == 0)
-        rc = tm_pool_new(&pools[1], &sched->io);
-    if (rc == 0)
-        rc = tm_pool_new(&pools[2], &sched->openers);
-    if (rc == 0)
-        rc = tm_pool_new(&pools[3], &sched->idlers);
-    if (rc == 0)
-        rc = tm_pool_new(&pools[4], &sched->near);
-    if (rc == 0)
-        rc = tm_prefetch_new(&sched->prefetch);
+    tm_pool **const to[] = {&sched->workers, &sched->io, &sched->openers, &sched->idlers,
+                            &sched->near};
+    static_assert(TM_ARRAY_LEN(to) == TM_ARRAY_LEN(pools), "each pool has its place");
+    int rc = tm_prefetch_new(&sched->prefetch);
+    for (size_t i = 0; rc == 0 && i < TM_ARRAY_LEN(pools); i++)
+        rc = tm_pool_new(&pools[i], to[i]);
     if (rc == 0)
         tm_gate_init(&sched->scans, sched->workers, workers + SCANS_SPARE, SCANS_SPARE);
     if (rc == 0)
         rc = start_clock(sched);
     if (rc < 0) {
+        free_pools(sched);
         tm_prefetch_free(sched->prefetch);
-        tm_pool_free(sched->near);
-        tm_pool_free(sched->idlers);
-        tm_pool_free(sched->openers);
-        tm_pool_free(sched->io);
-        tm_pool_free(sched->workers);
         free(sched);
         return rc;
     }
@@ -106,12 +107,7 @@ void tm_sched_free(tm_sched *sched)
     if (!sched)
         return;
     tm_prefetch_stop(sched->prefetch);
-    /* Those who wait first, then those they wait for. */
-    tm_pool_free(sched->openers);
-    tm_pool_free(sched->near);
-    tm_pool_free(sched->io);
-    tm_pool_free(sched->idlers);
-    tm_pool_free(sched->workers);
+    free_pools(sched);
     tm_prefetch_free(sched->prefetch);
     tm_gate_done(&sched->scans);
     pthread_mutex_lock(&sched->lock);

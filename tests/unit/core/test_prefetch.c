@@ -12,14 +12,6 @@ static leaf *slow_leaf(uint64_t size)
     return l;
 }
 
-static void leaf_wait_none(leaf *l)
-{
-    pthread_mutex_lock(&l->lock);
-    while (l->first)
-        wait_changed(&l->changed, &l->lock, "for fetches to be taken back");
-    pthread_mutex_unlock(&l->lock);
-}
-
 static void a_near_read_copies_nothing_and_runs_nothing(void **state)
 {
     (void)state;
@@ -64,6 +56,7 @@ static void an_owners_oldest_ask_makes_room_for_its_newest(void **state)
     leaf_wait_started(l, TM_FORETOLD_MAX + 1);
     assert_int_equal(l->withdrawn, 0);
     tm_prefetch_ask(sched, &a, TM_LANE_PREFETCH, &l->blob, 500 * KIB, KIB);
+    leaf_wait_started(l, TM_FORETOLD_MAX + 2);
     leaf_wait_withdrawn(l, 1);
     pthread_mutex_lock(&l->lock);
     assert_int_equal(l->first->len, 1); /* another's is older, and stays */
@@ -87,17 +80,61 @@ static void of_all_owners_no_more_than_some_are_under_way(void **state)
     static int owners[1000];
     for (int i = 0; i < 1000; i++)
         tm_prefetch_ask(sched, &owners[i], TM_LANE_PREFETCH, &l->blob, 0, KIB);
-    assert_in_range(leaf_started(l), 1, 999);
-    unsigned started = leaf_started(l);
-    while (leaf_end(l, false, 0, NULL))
-        continue;
-    /* Room again, once their ends have been seen. */
-    for (int i = 0; leaf_started(l) == started; i++)
-        tm_prefetch_ask(sched, &owners[i % 1000], TM_LANE_PREFETCH, &l->blob, 0, KIB);
+    tm_sched_free(sched); /* when what was asked has begun, or was given up */
+    assert_in_range(leaf_started(l), 0, 999);
+    assert_null(l->first);
+    tm_blob_unref(&l->blob);
+}
+
+/* The table is full of what scans have asked for; then somebody reads. */
+static void what_is_wanted_sooner_takes_the_place_of_lower_lanes(void **state)
+{
+    (void)state;
+    tm_sched *sched = sched_new(1, 1);
+    leaf *scanned = slow_leaf(1024 * KIB), *looked_at = slow_leaf(1024 * KIB);
+    static int scans[1000], reader;
     for (int i = 0; i < 1000; i++)
-        tm_prefetch_cancel(sched, &owners[i]);
-    leaf_wait_none(l);
+        tm_prefetch_ask(sched, &scans[i], TM_LANE_ANALYSIS, &scanned->blob, 0, KIB);
+    tm_prefetch_ask(sched, &reader, TM_LANE_QUERY, &looked_at->blob, 0, KIB); /* not sooner */
+    tm_prefetch_ask(sched, &reader, TM_LANE_VISIBLE, &looked_at->blob, KIB, KIB);
+    leaf_wait_started(looked_at, 1);
+    assert_int_equal(looked_at->first->off, KIB);
+    assert_int_equal(looked_at->first->read->params.lane, TM_LANE_PREFETCH); /* never above it */
     tm_sched_free(sched);
+    assert_int_equal(leaf_started(looked_at), 1);
+    tm_blob_unref(&scanned->blob);
+    tm_blob_unref(&looked_at->blob);
+}
+
+/* Pieces with no more than their own length between them are asked for as one. */
+static void near_pieces_are_had_together(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t off, len;
+    } pieces[] = {{0, 4 * KIB},        {6 * KIB, 4 * KIB},  {14 * KIB, 4 * KIB}, /* one */
+                  {23 * KIB, 4 * KIB}, {27 * KIB, 1 * KIB},                      /* another */
+                  {20 * KIB, 1 * KIB}};                                          /* before it */
+    tm_sched *sched = sched_new(1, 1);
+    leaf *l = slow_leaf(64 * KIB);
+    tm_blob *parts[TM_ARRAY_LEN(pieces)], *whole;
+    int owner;
+    for (size_t i = 0; i < TM_ARRAY_LEN(pieces); i++)
+        assert_int_equal(tm_blob_slice_new(&l->blob, pieces[i].off, pieces[i].len, &parts[i]), 0);
+    assert_int_equal(tm_blob_concat_new(parts, TM_ARRAY_LEN(pieces), &whole), 0);
+    tm_prefetch_ask(sched, &owner, TM_LANE_PREFETCH, whole, 0, whole->size);
+    leaf_wait_started(l, 3);
+    static const uint64_t wanted[][2] = {{0, 18}, {23, 5}, {20, 1}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(l->first->off, wanted[i][0] * KIB);
+        assert_int_equal(l->first->len, wanted[i][1] * KIB);
+        assert_true(leaf_end(l, false, 0, NULL));
+    }
+    tm_sched_free(sched);
+    assert_int_equal(leaf_started(l), 3);
+    for (size_t i = 0; i < TM_ARRAY_LEN(pieces); i++)
+        tm_blob_unref(parts[i]);
+    tm_blob_unref(whole);
     tm_blob_unref(&l->blob);
 }
 
@@ -105,11 +142,10 @@ static void failures_and_lasting_fetches_hold_nobody(void **state)
 {
     (void)state;
     tm_sched *sched = sched_new(2, 1);
-    leaf *l = slow_leaf(1024 * KIB);
+    leaf *l = slow_leaf(1024 * KIB), *broken = slow_leaf(1024 * KIB);
     int owner;
-    l->now_rc = -EIO;
-    tm_prefetch_ask(sched, &owner, TM_LANE_PREFETCH, &l->blob, 0, KIB); /* said to nobody */
-    l->now_rc = 0;
+    broken->now_rc = -EIO;
+    tm_prefetch_ask(sched, &owner, TM_LANE_PREFETCH, &broken->blob, 0, KIB); /* said to nobody */
     tm_prefetch_ask(sched, &owner, TM_LANE_PREFETCH, &l->blob, 0, KIB);
     leaf_wait_started(l, 1);
     assert_true(leaf_end(l, false, -EIO, "the disk is gone"));
@@ -121,6 +157,8 @@ static void failures_and_lasting_fetches_hold_nobody(void **state)
     assert_int_equal(leaf_started(l), 2);
     assert_true(leaf_end(l, false, 0, NULL));
     tm_sched_free(sched);
+    assert_int_equal(leaf_started(broken), 0);
+    tm_blob_unref(&broken->blob);
     tm_blob_unref(&l->blob);
 }
 
@@ -176,6 +214,8 @@ int main(void)
         cmocka_unit_test(a_near_read_copies_nothing_and_runs_nothing),
         cmocka_unit_test(an_owners_oldest_ask_makes_room_for_its_newest),
         cmocka_unit_test(of_all_owners_no_more_than_some_are_under_way),
+        cmocka_unit_test(what_is_wanted_sooner_takes_the_place_of_lower_lanes),
+        cmocka_unit_test(near_pieces_are_had_together),
         cmocka_unit_test(failures_and_lasting_fetches_hold_nobody),
         cmocka_unit_test(threads_may_ask_and_cancel_at_once),
     };
