@@ -205,7 +205,8 @@ int tm_store_get(tm_store *store, const tm_tile_key *key, tm_lane lane, tm_tile_
     if (rc == 0) {
         if (tile->refs++ == 0 && tile->resident)
             idle_remove(store, tile);
-        tile->lane = lane;
+        if (!tile->resident || lane < tile->lane) /* who looks ahead takes it from nobody */
+            tile->lane = lane;
         *ret = tile;
     }
     pthread_mutex_unlock(&store->lock);

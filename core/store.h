@@ -35,7 +35,7 @@ struct tm_tile {
     void (*free)(tm_tile *tile);
     unsigned refs;
     bool resident, listed, delivered;
-    tm_lane lane; /* of its last use */
+    tm_lane lane; /* the highest that has used it since it was made; before, the last to ask */
     size_t bytes;
     tm_tile *chain;         /* others of the same hash */
     tm_tile *older, *newer; /* while resident and unused */

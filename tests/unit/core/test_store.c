@@ -103,6 +103,25 @@ static void a_key_is_one_tile(void **state)
     tm_store_free(s.store);
 }
 
+/* Who looks ahead at a tile that was looked at does not make it go before others. */
+static void a_lower_lane_takes_a_tile_from_nobody(void **state)
+{
+    (void)state;
+    shelf s;
+    shelf_init(&s, 100);
+    put(&s, 1, TM_LANE_PREFETCH, 40, false);
+    put(&s, 2, TM_LANE_VISIBLE, 40, false);
+    tm_tile_unref(get(&s, 7, 2, TM_LANE_PREFETCH));
+    tm_store_set_budget(s.store, 40);
+    assert_true(is_there(&s, 7, 2));
+    tm_store_set_budget(s.store, 100);
+    put(&s, 3, TM_LANE_PREFETCH, 40, false);
+    tm_tile_unref(get(&s, 7, 3, TM_LANE_SELECTION)); /* a higher one does make it stay */
+    tm_store_set_budget(s.store, 40);
+    assert_true(is_there(&s, 7, 3));
+    tm_store_free(s.store);
+}
+
 static void what_was_made_stays_while_there_is_room(void **state)
 {
     (void)state;
@@ -378,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_is_one_tile),
+        cmocka_unit_test(a_lower_lane_takes_a_tile_from_nobody),
         cmocka_unit_test(what_was_made_stays_while_there_is_room),
         cmocka_unit_test(the_delivered_go_first_then_the_lowest_lane_then_the_oldest),
         cmocka_unit_test(tiles_in_use_stay_over_the_budget_and_go_with_their_last_user),
