@@ -180,14 +180,20 @@ static void run_chunk(tm_job *job)
     read_next(self);
 }
 
+/* Has a worker add what was read. The tile's lock is held. */
+static void submit(axis_tile *self)
+{
+    self->job = (tm_job){.run = run_chunk, .lane = self->work.lane};
+    tm_pool_submit(self->work.source.sched->workers, &self->job);
+}
+
 static void chunk_read(tm_read *read, int rc)
 {
     axis_tile *self = read->params.user;
     if (rc == 0) {
         pthread_mutex_lock(&self->work.lock);
-        self->job = (tm_job){.run = run_chunk, .lane = self->work.lane};
+        submit(self); /* once it has run, SELF may be gone */
         pthread_mutex_unlock(&self->work.lock);
-        tm_pool_submit(self->work.source.sched->workers, &self->job);
         return;
     }
     take_read(self);
@@ -269,6 +275,13 @@ static void axis_stop(tm_work_tile *work)
         tm_read_cancel(as_axis(work)->read, EINTR, "interrupted");
 }
 
+static void axis_hurry(tm_work_tile *work)
+{
+    axis_tile *self = as_axis(work);
+    if (tm_pool_withdraw(work->source.sched->workers, &self->job))
+        submit(self);
+}
+
 static void axis_free(tm_work_tile *work)
 {
     drop_chunks(as_axis(work));
@@ -279,6 +292,7 @@ static const tm_work_ops axis_ops = {
     .prepare = axis_prepare,
     .go = axis_go,
     .stop = axis_stop,
+    .hurry = axis_hurry,
     .forget = axis_forget,
     .free = axis_free,
 };

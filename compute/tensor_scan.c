@@ -314,12 +314,11 @@ static void leave(slot *s)
         end(scan);
 }
 
-static tm_lane lane_of(tm_tensor_scan *scan)
+/* Has a worker scan what S has read. The lock is held. */
+static void submit(slot *s)
 {
-    pthread_mutex_lock(&scan->lock);
-    tm_lane lane = scan->lane;
-    pthread_mutex_unlock(&scan->lock);
-    return lane;
+    s->job.lane = s->scan->lane;
+    tm_pool_submit(tm_sched_workers(s->scan->params.sched, s->job.lane), &s->job);
 }
 
 static void run_block(tm_job *job)
@@ -344,24 +343,26 @@ static void block_read(tm_read *read, int rc)
     slot *s = read->params.user;
     if (rc < 0)
         fail(s->scan, rc, tm_req_words(&read->req));
-    if (rc == 0) {
-        s->job.lane = lane_of(s->scan);
-        tm_pool_submit(tm_sched_workers(s->scan->params.sched, s->job.lane), &s->job);
+    pthread_mutex_t *lock = &s->scan->lock;
+    pthread_mutex_lock(lock);
+    if (rc == 0)
+        submit(s); /* once it has run, S may be gone */
+    else
+        s->read = NULL;
+    pthread_mutex_unlock(lock);
+    if (rc == 0)
         return;
-    }
-    pthread_mutex_lock(&s->scan->lock);
-    s->read = NULL;
-    pthread_mutex_unlock(&s->scan->lock);
     tm_read_unref(read);
     leave(s);
 }
 
-/* Has the block brought near that a slot will take when all have done the one they are at. */
+/* Has the block brought near that a slot will take when all have done the one they are at. The lock
+ * is held. */
 static void foretell(tm_tensor_scan *scan, uint64_t block)
 {
     uint64_t later = block + scan->slot_count;
     if (later < scan->end)
-        tm_prefetch_ask(scan->params.sched, scan, lane_of(scan), &scan->source->blob,
+        tm_prefetch_ask(scan->params.sched, scan, scan->lane, &scan->source->blob,
                         later * scan->source->stride, scan->source->stride);
 }
 
@@ -370,11 +371,9 @@ static bool read_next(slot *s)
 {
     tm_tensor_scan *scan = s->scan;
     tm_read *read = NULL;
-    uint64_t block = 0;
-    tm_tensor_scan_ref(scan); /* its last read may end as soon as it can be cancelled */
     pthread_mutex_lock(&scan->lock);
     if (scan->next < scan->end && !scan->cancelled && atomic_load(&scan->req.error) == 0) {
-        s->block = block = scan->next++;
+        s->block = scan->next++;
         tm_read_params params = {
             .sched = scan->params.sched,
             .blob = &scan->source->blob,
@@ -385,19 +384,19 @@ static bool read_next(slot *s)
             .user = s,
         };
         int rc = tm_read_new(&params, &s->read);
-        if (rc == 0)
+        if (rc == 0) {
             read = tm_read_ref(s->read);
-        else
+            foretell(scan, s->block);
+        } else {
             fail(scan, rc, NULL);
+        }
     }
     pthread_mutex_unlock(&scan->lock);
-    if (read) {
-        tm_read_go(read);
-        foretell(scan, block);
-    }
+    if (!read)
+        return false;
+    tm_read_go(read); /* SCAN may be gone when it returns */
     tm_read_unref(read);
-    tm_tensor_scan_unref(scan);
-    return read != NULL;
+    return true;
 }
 
 void tm_tensor_scan_start(tm_tensor_scan *scan)
@@ -423,7 +422,11 @@ void tm_tensor_scan_cancel(tm_tensor_scan *scan)
 void tm_tensor_scan_hurry(tm_tensor_scan *scan, tm_lane lane)
 {
     pthread_mutex_lock(&scan->lock);
+    tm_pool *pool = tm_sched_workers(scan->params.sched, scan->lane);
     scan->lane = lane;
+    for (unsigned i = 0; i < scan->slot_count; i++)
+        if (tm_pool_withdraw(pool, &scan->slots[i].job))
+            submit(&scan->slots[i]);
     pthread_mutex_unlock(&scan->lock);
 }
 
