@@ -11,6 +11,8 @@ typedef struct tm_byte_source {
     void *ctx;
     /* Reads exactly LEN bytes at OFF (within size), or fails with words in REQ. */
     int (*read)(void *ctx, uint64_t off, void *dst, size_t len, tm_req *req);
+    /* Optional: LEN bytes at OFF will be read soon, in LANE. */
+    void (*ahead)(void *ctx, uint64_t off, size_t len, tm_lane lane);
 } tm_byte_source;
 
 enum {

@@ -44,16 +44,18 @@ static int pass_fatal(opening *o, int rc, const tm_req *req)
 typedef struct blob_source {
     tm_sched *sched;
     tm_blob *blob;
-    tm_follow follow; /* headers are read from front to back */
 } blob_source;
 
 static int read_blob_source(void *ctx, uint64_t off, void *dst, size_t len, tm_req *req)
 {
     blob_source *src = ctx;
-    tm_foretold told;
-    tm_follow_read(&src->follow, src->blob->size, NULL, off, len, &told);
-    tm_prefetch_told(src->sched, src->blob, req->lane, src->blob, &told);
     return tm_read_wait(src->sched, src->blob, off, len, dst, req);
+}
+
+static void look_ahead(void *ctx, uint64_t off, size_t len, tm_lane lane)
+{
+    const blob_source *src = ctx;
+    tm_prefetch_ask(src->sched, src->blob, lane, src->blob, off, len);
 }
 
 static int open_blob(opening *o, const char *path, tm_blob **ret)
@@ -70,7 +72,11 @@ static int open_blob(opening *o, const char *path, tm_blob **ret)
 
 static tm_byte_source byte_source(const char *name, blob_source *src)
 {
-    return (tm_byte_source){name, src->blob->size, src, read_blob_source};
+    return (tm_byte_source){.name = name,
+                            .size = src->blob->size,
+                            .ctx = src,
+                            .read = read_blob_source,
+                            .ahead = look_ahead};
 }
 
 /* ---- Weight files ---- */
@@ -99,7 +105,7 @@ static int read_header(opening *o, tm_model_file *file)
     tm_safetensors header;
     int rc = open_blob(&sub, file->name, &file->blob);
     if (rc == 0) {
-        blob_source ctx = {.sched = o->params->sched, .blob = file->blob};
+        blob_source ctx = {o->params->sched, file->blob};
         tm_byte_source src = byte_source(file->name, &ctx);
         tm_safetensors_sink sink = {&o->model->table, &o->model->metadata, &o->model->diag,
                                     o->model->file_count - 1};
@@ -159,7 +165,7 @@ static int read_index(opening *o, size_t entry)
     opening sub = with_request(o, &req);
     int rc = open_blob(&sub, name, &blob);
     if (rc == 0) {
-        blob_source ctx = {.sched = o->params->sched, .blob = blob};
+        blob_source ctx = {o->params->sched, blob};
         tm_byte_source src = byte_source(name, &ctx);
         rc = tm_shard_index_read(&src, &req, &o->index);
     }
