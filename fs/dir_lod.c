@@ -294,53 +294,79 @@ static int npy_of(const tm_tile_source *source, const lod_name *name, tm_tensor 
 
 #define FORETOLD_BYTES (UINT64_C(64) << 20) /* of values that are scanned ahead for one tile */
 
-/* The bytes of values that are scanned for a tile. */
-static uint64_t scanned_bytes(const tm_tensor *values, const lod_name *name)
+/* How much of an axis is scanned for a tile from AT on: blocks of BLOCK, but for the last. */
+static uint64_t scanned(uint64_t at, unsigned level, uint64_t block, uint64_t axis)
+{
+    uint64_t from = at * TILE_SIDE << level, to = from + ((uint64_t)TILE_SIDE << level);
+    from -= from % block;
+    return tm_min_u64((to + block - 1) / block * block, axis) - from;
+}
+
+/* Whether scanning for a tile takes no longer than looking ahead is worth. Coarser levels have
+ * tiles of whole planes, so the ones beside this one are there with it. */
+static bool is_cheap(const tm_tensor *values, const lod_name *name)
 {
     unsigned bits = tm_dtype_get(values->dtype)->bits;
-    tm_blocks blocks = tm_blocks_of(values->dims, values->rank, bits);
-    uint64_t side = name->level < 32 ? (uint64_t)TILE_SIDE << name->level : UINT64_MAX;
-    uint64_t rows = tm_min_u64(side, blocks.planes.rows), bytes;
-    uint64_t cols = blocks.across > 1 ? tm_min_u64(side, blocks.planes.cols) : blocks.planes.cols;
-    return tm_mul_overflow(rows, cols, &bytes) || tm_mul_overflow(bytes, bits, &bytes) ? UINT64_MAX
-                                                                                       : bytes / 8;
+    tm_blocks b = tm_blocks_of(values->dims, values->rank, bits);
+    if (name->level > TM_BLOCK_LEVEL)
+        return false;
+    uint64_t rows = scanned(name->row, name->level, b.rows, b.planes.rows), bytes;
+    uint64_t cols = scanned(name->col, name->level, b.cols, b.planes.cols);
+    return !tm_mul_overflow(rows, cols, &bytes) && !tm_mul_overflow(bytes, bits, &bytes) &&
+           bytes / 8 <= FORETOLD_BYTES;
 }
+
+/* What is looked at, and how the level of what may be next is had. */
+typedef struct looking {
+    tm_fs *fs;
+    const tm_node *node;
+    tm_tensor *values;
+    tm_tensor *kept; /* the level where it was kept, or NULL */
+} looking;
 
 /* Has the tile made, or brought near where it is kept, if there is such a one. */
-static void foretell_tile(tm_fs *fs, const tm_node *node, tm_tensor *values, const lod_name *name)
+static void foretell_tile(const looking *at, const lod_name *name)
 {
-    tm_planes planes = planes_of(node);
-    TM_AUTO(tm_tensor_unrefp) tm_tensor *kept = NULL;
+    tm_planes planes = planes_of(at->node);
     TM_AUTO(tm_blob_unrefp) tm_blob *blob = NULL;
-    tm_req req;
-    tm_req_init(&req, TM_LANE_PREFETCH);
-    tm_tile_source source = tm_tensor_node_source(fs, node, values);
-    if (name->level == 0 ||
-        name->row > (tm_planes_level_dim(planes.rows, name->level) - 1) / TILE_SIDE ||
+    tm_tile_source source = tm_tensor_node_source(at->fs, at->node, at->values);
+    if (name->row > (tm_planes_level_dim(planes.rows, name->level) - 1) / TILE_SIDE ||
         name->col > (tm_planes_level_dim(planes.cols, name->level) - 1) / TILE_SIDE ||
-        tm_indexed_level_find(fs, node, name->level, TM_REDUCE_COUNT, &req, &kept) < 0 ||
-        (!kept && scanned_bytes(values, name) > FORETOLD_BYTES) ||
-        npy_of(&source, name, kept, &blob) < 0)
+        (!at->kept && !is_cheap(at->values, name)) || npy_of(&source, name, at->kept, &blob) < 0)
         return;
-    tm_prefetch_ask(fs->tree.sched, node->mounted, TM_LANE_PREFETCH, blob, 0, blob->size);
+    tm_prefetch_ask(at->fs->tree.sched, at->node->mounted, TM_LANE_PREFETCH, blob, 0, blob->size);
 }
 
-/* The tiles beside the one at AT, for who moves over the tensor, and the four that it is made of in
- * the finer level, for who looks closer. */
-static void foretell(tm_fs *fs, const tm_node *node, tm_tensor *values, const lod_name *at)
+/* The tiles beside NAME, for who moves over the tensor. */
+static void foretell_beside(const looking *at, const lod_name *name)
 {
     for (int side = 0; side < 4; side++) {
-        lod_name next = *at;
+        lod_name next = *name;
         uint64_t *place = side % 2 ? &next.row : &next.col;
         *place += side < 2 ? 1 : UINT64_MAX; /* one below 0 is no tile either */
-        foretell_tile(fs, node, values, &next);
+        foretell_tile(at, &next);
     }
+}
+
+/* The four of the finer level that NAME is made of, for who looks closer. Nobody who looks at what
+ * is kept has the weights read by that. */
+static void foretell_finer(const looking *at, const lod_name *name)
+{
+    TM_AUTO(tm_tensor_unrefp) tm_tensor *kept = NULL;
+    looking finer = *at;
+    lod_name next = *name;
+    tm_req req;
+    tm_req_init(&req, TM_LANE_PREFETCH);
+    next.level--;
+    if (next.level == 0 ||
+        tm_indexed_level_find(at->fs, at->node, next.level, TM_REDUCE_COUNT, &req, &kept) < 0 ||
+        (at->kept && !kept))
+        return;
+    finer.kept = kept;
     for (unsigned part = 0; part < 4; part++) {
-        lod_name next = *at;
-        next.level--;
-        next.row = at->row * 2 + part / 2;
-        next.col = at->col * 2 + part % 2;
-        foretell_tile(fs, node, values, &next);
+        next.row = name->row * 2 + part / 2;
+        next.col = name->col * 2 + part % 2;
+        foretell_tile(&finer, &next);
     }
 }
 
@@ -363,8 +389,11 @@ static int lod_open(tm_fs *fs, const tm_node *node, tm_req *req, tm_blob **ret)
                                       : npy_of(&picture.source, &name, kept, ret);
     if (rc < 0)
         return out_of_memory(req);
-    if (name.what == LOD_TILE && fs->foretells)
-        foretell(fs, node, values, &name);
+    if (name.what == LOD_TILE && fs->foretells) {
+        looking at = {fs, node, values, kept};
+        foretell_beside(&at, &name);
+        foretell_finer(&at, &name);
+    }
     return 0;
 }
 

@@ -46,8 +46,12 @@ void tm_readers_note(tm_readers *readers, pid_t pid, uint64_t off, size_t len, t
         return;
     pthread_mutex_lock(&readers->lock);
     /* Who reads once, a header say, is told apart from who goes on. */
-    if (++readers->reads == 2 && tree->ops->layout)
-        readers->layout = tree->ops->layout(tree, readers->ino);
+    if (++readers->reads == 2 && tree->ops->layout) {
+        pthread_mutex_unlock(&readers->lock); /* a large file's takes a while */
+        tm_layout *layout = tree->ops->layout(tree, readers->ino);
+        pthread_mutex_lock(&readers->lock);
+        readers->layout = layout;
+    }
     tm_follow_read(find(readers, pid), blob->size, readers->layout, off, len, ret);
     readers->foretold = readers->foretold || ret->count > 0;
     pthread_mutex_unlock(&readers->lock);

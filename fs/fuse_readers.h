@@ -21,11 +21,11 @@ typedef struct tm_readers {
     uint64_t ino;
     const tm_open_file *file;
     pthread_mutex_t lock; /* guards what follows */
-    unsigned reads;
-    tm_layout *layout; /* NULL: none, or not asked for yet */
+    uint64_t reads;
+    tm_layout *layout; /* NULL: none, or not there yet */
     struct {
         pid_t pid;
-        unsigned last; /* of all reads */
+        uint64_t last; /* of all reads; 0: nobody */
         tm_follow follow;
     } readers[TM_READERS_MAX];
     bool foretold;

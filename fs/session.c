@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/blob_http.h"
+#include "core/prefetch.h"
 #include "formats/fingerprint.h"
 #include "fs/background.h"
 
@@ -225,6 +226,7 @@ static void remove_from_top(tm_session *s, tm_mounted **place)
 static void drop_tiles(tm_session *s, const tm_mounted *m)
 {
     tm_store_drop(s->store, m->serial);
+    tm_prefetch_cancel(s->sched, m);
     for (uint32_t i = 0; i < m->member_count; i++)
         if (m->members[i].opened)
             drop_tiles(s, m->members[i].opened);

@@ -80,6 +80,13 @@ class Weights:
         return sum(page & 1 for page in self._pages()[1:]) * 4096
 
 
+def open_as_random(path):
+    """The kernel then reads no further than it is asked."""
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    return fd
+
+
 def one():
     return Weights({"w": ("U8", [1024, 64 * KIB], 64 * MIB)})
 
@@ -96,8 +103,7 @@ def each_way(make, check):
                 weights.drop()
                 path = m.load / "m/model.safetensors" if as_file else m.tensor("m", "w") / "raw"
                 base = 0 if as_file else weights.begin["w"]
-                fd = os.open(path, os.O_RDONLY)
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # not the kernel's doing
+                fd = open_as_random(path)
                 check(weights, lambda at, size: os.pread(fd, size, at - base))
                 os.close(fd)
             os.unlink(weights.path)
@@ -186,8 +192,7 @@ def test_who_looks_at_one_role_finds_the_next_layers_near():
 def test_computed_values_follow_their_readers_too():
     weights = Weights({"w": ("BF16", [24 * MIB], 48 * MIB)})
     with Mount(f"m={weights.folder}") as m:
-        fd = os.open(m.tensor("m", "w") / "data.npy", os.O_RDONLY)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        fd = open_as_random(m.tensor("m", "w") / "data.npy")
         weights.drop()
         for i in range(5):
             os.pread(fd, 4 * KIB, 64 * KIB + i * 4 * MIB)  # of f32: 2 MiB of what is stored
@@ -199,8 +204,7 @@ def test_computed_values_follow_their_readers_too():
 def test_random_readers_bring_nothing_near():
     weights = one()
     with Mount(f"m={weights.folder}") as m:
-        fd = os.open(m.load / "m/model.safetensors", os.O_RDONLY)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        fd = open_as_random(m.load / "m/model.safetensors")
         weights.drop()
         places = [(i * i * 7919 + i * 104729) % 16000 for i in range(100)]
         for place in places:
@@ -215,8 +219,7 @@ def test_random_readers_bring_nothing_near():
 def test_threads_of_one_file_are_told_apart():
     weights = one()
     with Mount(f"m={weights.folder}") as m:
-        fd = os.open(m.load / "m/model.safetensors", os.O_RDONLY)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        fd = open_as_random(m.load / "m/model.safetensors")
         weights.drop()
         start, turn = weights.begin["w"], [threading.Semaphore(i == 0) for i in range(3)]
 

@@ -14,8 +14,9 @@ import numpy as np
 
 import checkpoints
 import lod_reference as ref
+from test_lod import lanes_are_idle
 from test_stats_work import Source
-from tmtest import Mount, error_name, folder, tmorph
+from tmtest import Mount, error_name, folder, tmorph, wait_until
 
 os.environ["XDG_CACHE_HOME"] = str(folder("cache"))
 FINEST = 4  # the finest level that may be kept
@@ -107,6 +108,7 @@ def test_no_weights_are_read_for_kept_levels():
         source.drop()
         for name in ("4.mean.npy", "4.min.npy", "6.max.npy", "5.nonfinite.npy", "4/0,0.npy"):
             (at / "lod" / name).read_bytes()
+        wait_until(lambda: lanes_are_idle(m), 20, "idle lanes")  # nor for what may be next
         assert source.resident() == 0, "weights were read"
         (at / "lod/2.mean.npy").read_bytes()  # finer than what is kept
         assert source.resident() > 0, "this test would see what is read"
