@@ -1,4 +1,4 @@
-/* The pass: a block is cut into tiles, a tile into pieces of 16 rows, a piece into strips. */
+/* The pass: a block is cut into pieces of 16 rows and 256 columns, a piece into strips. */
 #include "compute/scan.h"
 
 #include <math.h>
@@ -8,32 +8,21 @@
 
 enum {
     FEW_ELEMENTS = 1 << 14, /* fewer do not pay for emptying the replicas, about 50 us */
-    CELLS = TM_TILE_CELLS,
-    TILES_AT_ONCE = 16,
-    LINE = 64 /* bytes that the processor fetches at a time */
+    STRIPS = TM_STRIP_STRIDE / TM_STRIP_SIDE, /* of a piece */
+    LINE = 64                                 /* bytes that the processor fetches at a time */
 };
-
-/* What a tile is so far. */
-typedef struct tile_state {
-    tm_tile_record tile;
-    double absmax;                                   /* -1 for none */
-    double sum[CELLS * CELLS], sumsq[CELLS * CELLS]; /* of cells; added up by quadrants */
-} tile_state;
 
 struct tm_scan {
     tm_tally tally;
     tm_stage stage;
     tm_strip strip;
     uint16_t nonzero[TM_SCAN_CELL]; /* bits of the rows of the piece, all strips together */
-    tile_state tiles[TILES_AT_ONCE];
     tm_lod_cell fine[2][TM_TILE_SIDE / 2 * 4];
 };
 
-/* The piece at hand: 16 rows of a tile. */
 typedef struct piece {
     const tm_scan_block *block;
     const tm_scan_out *out;
-    tile_state *state;
     size_t col, cols; /* of the block */
     size_t row, rows;
 } piece;
@@ -74,25 +63,12 @@ void tm_scan_end(tm_scan *scan)
 
 /* --- a strip --- */
 
-/* Bits set in the 16 words of a mask. */
-static unsigned count_bits(const uint16_t mask[TM_STRIP_SIDE])
+static unsigned count_negative_zeros(const tm_strip *strip)
 {
-    uint64_t words[4];
-    memcpy(words, mask, sizeof(words));
     unsigned n = 0;
-    for (int i = 0; i < 4; i++)
-        n += (unsigned)__builtin_popcountll(words[i]);
-    return n;
-}
-
-/* A AND B, or A AND NOT B. */
-static unsigned count_both(const uint16_t *a, const uint16_t *b, bool invert)
-{
-    uint16_t both[TM_STRIP_SIDE];
-    uint16_t flip = invert ? 0xffff : 0;
     for (size_t r = 0; r < TM_STRIP_SIDE; r++)
-        both[r] = (uint16_t)(a[r] & (b[r] ^ flip));
-    return count_bits(both);
+        n += (unsigned)__builtin_popcount(strip->negative[r] & ~strip->nonzero[r] & 0xffff);
+    return n;
 }
 
 /* Columns that the edge cuts off are NaN in the buffer. */
@@ -121,25 +97,15 @@ static void mark_rows(const piece *job, const uint16_t nonzero[TM_STRIP_SIDE])
     }
 }
 
-/* Adds the counts of a strip of COLS columns to those of its tile and of wide statistics. */
-static void count_strip(tm_scan *scan, piece *job, const tm_strip *strip, size_t cols)
+/* What the histogram of a wide type does not tell. */
+static void count_wide(tm_stats_wide *wide, const tm_strip *strip)
 {
-    unsigned n = (unsigned)(job->rows * cols);
-    unsigned zero = strip->zero_count, finite = strip->finite_count;
-    job->state->tile.zero += zero;
-    job->state->tile.finite += finite;
-    if (finite < n) {
-        unsigned infinite = count_bits(strip->infinite);
-        unsigned neg_inf = count_both(strip->infinite, strip->negative, false);
-        job->state->tile.neg_inf += neg_inf;
-        job->state->tile.pos_inf += infinite - neg_inf;
-        job->state->tile.nan += n - finite - infinite;
+    if (strip->zero_count > 0) {
+        wide->zero += strip->zero_count;
+        wide->neg_zero += count_negative_zeros(strip);
     }
-    tm_stats_wide *wide = scan->tally.stats->wide;
-    if (wide && zero > 0) {
-        wide->zero += zero;
-        wide->neg_zero += count_both(strip->negative, strip->nonzero, true);
-    }
+    wide->min = strip->min < wide->min ? strip->min : wide->min;
+    wide->max = strip->max > wide->max ? strip->max : wide->max;
 }
 
 static void finish_cell(const piece *job, const tm_strip *strip, size_t at, size_t cols)
@@ -160,7 +126,7 @@ static double strip_absmax(const tm_strip *strip)
 }
 
 /* Returns the greatest magnitude of the strip, -inf for none. */
-static double add_strip(tm_scan *scan, piece *job, size_t at)
+static double add_strip(tm_scan *scan, const piece *job, size_t at)
 {
     size_t cols = tm_min_u64(TM_SCAN_CELL, job->cols - at);
     tm_strip *strip = &scan->strip;
@@ -168,24 +134,26 @@ static double add_strip(tm_scan *scan, piece *job, size_t at)
     strip->min += 0.0; /* -0 becomes +0 */
     strip->max += 0.0;
     cut_columns(strip, cols);
-    count_strip(scan, job, strip, cols);
+    if (scan->tally.stats->wide)
+        count_wide(scan->tally.stats->wide, strip);
     mark_columns(job, strip, at);
     for (size_t r = 0; r < TM_SCAN_CELL; r++)
         scan->nonzero[r] |= strip->nonzero[r];
     if (job->out->cells)
         finish_cell(job, strip, at, cols);
-    size_t cell = job->row / TM_SCAN_CELL * CELLS + at / TM_SCAN_CELL;
-    job->state->sum[cell] = strip->sum;
-    job->state->sumsq[cell] = strip->sumsq;
-    job->state->tile.min = strip->min < job->state->tile.min ? strip->min : job->state->tile.min;
-    job->state->tile.max = strip->max > job->state->tile.max ? strip->max : job->state->tile.max;
     return strip_absmax(strip);
 }
 
-/* --- a tile --- */
+/* --- a piece --- */
 
-/* Finds the first element of the piece of the magnitude ABSMAX; its strips of it are in HAS. */
-static void find_absmax(tm_scan *scan, piece *job, double absmax, unsigned has)
+static uint64_t index_of(const piece *job, size_t r, size_t c)
+{
+    const tm_scan_block *block = job->block;
+    return block->index + (job->row + r) * block->row_elems + job->col + c;
+}
+
+/* Offers the first element of the piece of the magnitude ABSMAX; its strips of it are in HAS. */
+static void find_absmax(tm_scan *scan, const piece *job, double absmax, unsigned has)
 {
     for (size_t r = 0; r < job->rows; r++) {
         for (size_t at = 0; at < job->cols; at += TM_SCAN_CELL) {
@@ -196,11 +164,27 @@ static void find_absmax(tm_scan *scan, piece *job, double absmax, unsigned has)
             for (size_t c = 0; c < TM_SCAN_CELL; c++) {
                 if (fabs(values[c]) != absmax)
                     continue;
-                job->state->tile.absmax_at = (uint32_t)((job->row + r) * TM_TILE_SIDE + at + c);
+                tm_stats_offer_absmax(scan->tally.stats, absmax, index_of(job, r, at + c));
                 return;
             }
         }
     }
+}
+
+/* ABSMAX: of each strip. */
+static void offer_absmax(tm_scan *scan, const piece *job, const double absmax[STRIPS])
+{
+    const tm_stats *stats = scan->tally.stats;
+    double most = -1;
+    unsigned has = 0;
+    for (size_t i = 0; i * TM_SCAN_CELL < job->cols; i++)
+        most = absmax[i] > most ? absmax[i] : most;
+    bool is_late = most == stats->absmax && index_of(job, 0, 0) > stats->absmax_index;
+    if (most < 0 || most < stats->absmax || is_late)
+        return;
+    for (size_t i = 0; i * TM_SCAN_CELL < job->cols; i++)
+        has |= (unsigned)(absmax[i] == most) << i;
+    find_absmax(scan, job, most, has);
 }
 
 static void count_row(tm_scan *scan, const piece *job, size_t r, bool few)
@@ -215,124 +199,74 @@ static void count_row(tm_scan *scan, const piece *job, size_t r, bool few)
     tm_tally_add(&scan->tally, &run);
 }
 
-static void add_piece(tm_scan *scan, piece *job)
+static void add_piece(tm_scan *scan, const piece *job)
 {
     bool few = job->block->rows * job->block->cols < FEW_ELEMENTS;
+    double absmax[STRIPS];
     for (size_t r = 0; r < job->rows; r++)
         count_row(scan, job, r, few);
-    double absmax[CELLS], most = -1;
     memset(scan->nonzero, 0, sizeof(scan->nonzero));
     if (job->rows < TM_SCAN_CELL)
         memset(&scan->strip, 0, sizeof(scan->strip));
-    for (size_t at = 0; at < job->cols; at += TM_SCAN_CELL) {
-        size_t i = at / TM_SCAN_CELL;
-        absmax[i] = add_strip(scan, job, at);
-        most = absmax[i] > most ? absmax[i] : most;
-    }
-    mark_rows(job, scan->nonzero);
-    if (most <= job->state->absmax)
-        return;
-    job->state->absmax = most;
-    unsigned has = 0;
     for (size_t at = 0; at < job->cols; at += TM_SCAN_CELL)
-        has |= (unsigned)(absmax[at / TM_SCAN_CELL] == most) << at / TM_SCAN_CELL;
-    find_absmax(scan, job, most, has);
+        absmax[at / TM_SCAN_CELL] = add_strip(scan, job, at);
+    mark_rows(job, scan->nonzero);
+    offer_absmax(scan, job, absmax);
 }
 
-/* Adds up a grid of cells by quadrants, in place; cells that are not there are +0.0. */
-static double fold_quadrants(double grid[CELLS * CELLS])
-{
-    for (size_t side = CELLS / 2; side > 0; side /= 2)
-        for (size_t r = 0; r < side; r++)
-            for (size_t c = 0; c < side; c++) {
-                const double *from = grid + 2 * r * CELLS + 2 * c;
-                grid[r * CELLS + c] = (from[0] + from[CELLS]) + (from[1] + from[CELLS + 1]);
-            }
-    return grid[0];
-}
-
-static void begin_tile(tile_state *state)
-{
-    memset(state, 0, sizeof(*state));
-    state->tile.min = INFINITY;
-    state->tile.max = -INFINITY;
-    state->absmax = -1;
-}
-
-static void finish_tile(tm_scan *scan, const piece *job)
-{
-    tm_tile_record *tile = &job->state->tile;
-    tile->sum = fold_quadrants(job->state->sum);
-    tile->sumsq = fold_quadrants(job->state->sumsq);
-    if (job->out->tiles)
-        job->out->tiles[job->col / TM_TILE_SIDE] = *tile;
-    if (tile->finite == 0)
-        return;
-    tm_stats_wide *wide = scan->tally.stats->wide;
-    if (wide) {
-        wide->min = tile->min < wide->min ? tile->min : wide->min;
-        wide->max = tile->max > wide->max ? tile->max : wide->max;
-    }
-    uint64_t row = tile->absmax_at / TM_TILE_SIDE, col = tile->absmax_at % TM_TILE_SIDE;
-    uint64_t index = job->block->index + row * job->block->row_elems + job->col + col;
-    tm_stats_offer_absmax(scan->tally.stats, job->state->absmax, index);
-}
-
-static piece piece_at(tm_scan *scan, const tm_scan_block *block, size_t row, size_t col)
+static piece piece_at(const tm_scan_block *block, const tm_scan_out *out, size_t row, size_t col)
 {
     return (piece){.block = block,
-                   .state = &scan->tiles[col / TM_TILE_SIDE % TILES_AT_ONCE],
+                   .out = out,
                    .col = col,
-                   .cols = tm_min_u64(TM_TILE_SIDE, block->cols - col),
+                   .cols = tm_min_u64(TM_STRIP_STRIDE, block->cols - col),
                    .row = row,
                    .rows = tm_min_u64(TM_SCAN_CELL, block->rows - row)};
 }
 
 /* Rows of a block lie so far apart that the processor does not foresee the next piece: it is told,
  * while it counts the one before. */
-static void foretell(const tm_scan *scan, const tm_scan_block *block, size_t row, size_t col)
+static void foretell(const tm_scan *scan, const piece *next)
 {
+    const tm_scan_block *block = next->block;
     unsigned bits = tm_dtype_get(scan->stage.dtype)->bits;
-    size_t rows = tm_min_u64(TM_SCAN_CELL, block->rows - row);
-    size_t bytes = tm_min_u64(TM_TILE_SIDE, block->cols - col) * bits / 8;
-    for (size_t r = 0; r < rows; r++) {
-        const char *at =
-            (const char *)block->src + (block->first + (row + r) * block->stride + col) * bits / 8;
+    size_t bytes = next->cols * bits / 8;
+    for (size_t r = 0; r < next->rows; r++) {
+        uint64_t first = block->first + (next->row + r) * block->stride + next->col;
+        const char *at = (const char *)block->src + first * bits / 8;
         for (size_t i = 0; i < bytes; i += LINE)
             __builtin_prefetch(at + i);
     }
 }
 
-/* The tiles from column FIRST to END. Row by row: memory is read in order. */
-static void add_tiles(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *out,
-                      size_t first, size_t end)
+/* Goes on to the next piece of the block; false behind the last one. */
+static bool go_on(piece *job)
 {
-    for (size_t i = 0; i < TILES_AT_ONCE; i++)
-        begin_tile(&scan->tiles[i]);
-    for (size_t row = 0; row < block->rows; row += TM_SCAN_CELL)
-        for (size_t col = first; col < end; col += TM_TILE_SIDE) {
-            piece job = piece_at(scan, block, row, col);
-            job.out = out;
-            if (col + TM_TILE_SIDE < end)
-                foretell(scan, block, row, col + TM_TILE_SIDE);
-            else if (row + TM_SCAN_CELL < block->rows)
-                foretell(scan, block, row + TM_SCAN_CELL, first);
-            add_piece(scan, &job);
-        }
-    for (size_t col = first; col < end; col += TM_TILE_SIDE) {
-        piece job = piece_at(scan, block, 0, col);
-        job.out = out;
-        finish_tile(scan, &job);
+    const tm_scan_block *block = job->block;
+    size_t row = job->row, col = job->col + TM_STRIP_STRIDE;
+    if (col >= block->cols) {
+        col = 0;
+        row += TM_SCAN_CELL;
     }
+    if (row >= block->rows)
+        return false;
+    *job = piece_at(block, job->out, row, col);
+    return true;
 }
 
 void tm_scan_add(tm_scan *scan, const tm_scan_block *block, const tm_scan_out *out)
 {
     assert(block->rows > 0 && block->rows <= TM_TILE_SIDE && block->cols > 0);
-    const size_t step = (size_t)TILES_AT_ONCE * TM_TILE_SIDE;
     tm_stage_begin(&scan->stage, scan->tally.stats->dtype);
-    for (size_t col = 0; col < block->cols; col += step)
-        add_tiles(scan, block, out, col, tm_min_u64(col + step, block->cols));
+    piece job, next = piece_at(block, out, 0, 0);
+    bool more;
+    do {
+        job = next;
+        more = go_on(&next);
+        if (more)
+            foretell(scan, &next);
+        add_piece(scan, &job);
+    } while (more);
 }
 
 /* --- levels 1 to 3 --- */

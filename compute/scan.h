@@ -1,9 +1,9 @@
 /*
- * One pass over elements: statistics, tile records, empty rows and columns, level 4 of detail.
+ * One pass over elements: statistics, empty rows and columns, level 4 of detail.
  *
- * The work item is a block: up to 256 rows of a plane, any columns that start at a multiple of 256
- * of the plane, as rows do. It is cut into tiles of 256 x 256, and these into pieces of 16 rows
- * that are decoded once into a buffer which stays in the L1 cache.
+ * The work item is a block: up to 256 rows of a plane, any columns, where rows and columns start at
+ * multiples of 16 of the plane. It is cut into pieces of 16 rows and 256 columns that are decoded
+ * once into a buffer which stays in the L1 cache.
  *
  * The scalar kernels are the specification; a CPU level overrides them with the same bits.
  */
@@ -17,22 +17,8 @@
 enum {
     TM_TILE_SIDE = 256,
     TM_SCAN_LEVEL = 4, /* of the cells that a scan gives */
-    TM_SCAN_CELL = 1 << TM_SCAN_LEVEL,
-    TM_TILE_CELLS = TM_TILE_SIDE / TM_SCAN_CELL /* an axis */
+    TM_SCAN_CELL = 1 << TM_SCAN_LEVEL
 };
-
-/*
- * What a tile is known by; laid out as in an index file. sum and sumsq are reproducible, not exact:
- * each cell of level 4 adds its lanes as compute/lod.h says, cells add by quadrants. A product may
- * overflow to infinity for f64 alone.
- */
-typedef struct tm_tile_record {
-    uint32_t finite, nan, pos_inf, neg_inf, zero;
-    uint32_t absmax_at;          /* row * 256 + column in the tile, the first in that order */
-    double min, max, sum, sumsq; /* of finite values; min inf, max -inf for none. 0 is +0 */
-    uint64_t reserved;           /* 0 */
-} tm_tile_record;
-static_assert(sizeof(tm_tile_record) == 64, "a record of a file");
 
 typedef struct tm_scan_block {
     const void *src;    /* packed elements of the statistics' dtype, any alignment */
@@ -43,12 +29,11 @@ typedef struct tm_scan_block {
     uint64_t row_elems; /* and how much it grows from one row to the next */
 } tm_scan_block;
 
-/* Where a block's results go: all but bits are overwritten. Each may be NULL. */
+/* Where a block's results go: cells are overwritten. Each may be NULL. */
 typedef struct tm_scan_out {
-    tm_tile_record *tiles; /* [ceil(cols / 256)] */
-    tm_lod_cell *cells;    /* [ceil(rows / 16)][ceil(cols / 16)] of level 4 */
-    uint64_t *row_bits;    /* [4]: bit r is set where row r has a value that is not zero, as NaN */
-    uint64_t *col_bits;    /* [ceil(cols / 64)]: the same of columns; the caller clears both */
+    tm_lod_cell *cells; /* [ceil(rows / 16)][ceil(cols / 16)] of level 4 */
+    uint64_t *row_bits; /* [4]: bit r is set where row r has a value that is not zero, as NaN */
+    uint64_t *col_bits; /* [ceil(cols / 64)]: the same of columns; the caller clears both */
 } tm_scan_out;
 
 /* Scratch of one thread, about 1.2 MiB. NULL: no memory. LEVEL is one that tm_cpu_has(). */

@@ -46,19 +46,15 @@ AVX2_INLINE double highest(__m256 v)
     return (double)_mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-AVX2_INLINE void add_lanes(__m256d sum[2], __m256d sumsq[2], __m256 v)
+AVX2_INLINE void add_lanes(__m256d sum[2], __m256 v)
 {
-    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
-    __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
-    sum[0] = _mm256_add_pd(sum[0], low);
-    sum[1] = _mm256_add_pd(sum[1], high);
-    sumsq[0] = _mm256_add_pd(sumsq[0], _mm256_mul_pd(low, low));
-    sumsq[1] = _mm256_add_pd(sumsq[1], _mm256_mul_pd(high, high));
+    sum[0] = _mm256_add_pd(sum[0], _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
+    sum[1] = _mm256_add_pd(sum[1], _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
 }
 
 /* What a strip adds up to so far. */
 typedef struct totals {
-    __m256d sum[4], sumsq[4];
+    __m256d sum[4];
     __m256 min, max;
 } totals;
 
@@ -77,12 +73,12 @@ AVX2_INLINE void add_row(totals *all, row v)
 {
     all->min = _mm256_min_ps(all->min, _mm256_min_ps(v.a, v.b));
     all->max = _mm256_max_ps(all->max, _mm256_max_ps(v.a, v.b));
-    add_lanes(all->sum, all->sumsq, v.a);
-    add_lanes(all->sum + 2, all->sumsq + 2, v.b);
+    add_lanes(all->sum, v.a);
+    add_lanes(all->sum + 2, v.b);
 }
 
-/* Adds row R, whatever its values, and says what they are. */
-AVX2_INLINE void add_marred_row(totals *all, row v, size_t r, tm_strip *ret)
+/* Adds a row, whatever its values. */
+AVX2_INLINE void add_marred_row(totals *all, row v, tm_strip *ret)
 {
     const __m256 inf = _mm256_set1_ps(INFINITY), neg_inf = _mm256_set1_ps(-INFINITY);
     const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
@@ -92,23 +88,19 @@ AVX2_INLINE void add_marred_row(totals *all, row v, size_t r, tm_strip *ret)
     row high = {_mm256_blendv_ps(neg_inf, v.a, ok.a), _mm256_blendv_ps(neg_inf, v.b, ok.b)};
     all->min = _mm256_min_ps(all->min, _mm256_min_ps(low.a, low.b));
     all->max = _mm256_max_ps(all->max, _mm256_max_ps(high.a, high.b));
-    add_lanes(all->sum, all->sumsq, _mm256_and_ps(v.a, ok.a));
-    add_lanes(all->sum + 2, all->sumsq + 2, _mm256_and_ps(v.b, ok.b));
+    add_lanes(all->sum, _mm256_and_ps(v.a, ok.a));
+    add_lanes(all->sum + 2, _mm256_and_ps(v.b, ok.b));
     ret->finite_count += (unsigned)__builtin_popcount(mask_of(ok.a, ok.b));
-    ret->infinite[r] = (uint16_t)mask_of(_mm256_cmp_ps(size.a, inf, _CMP_EQ_OQ),
-                                         _mm256_cmp_ps(size.b, inf, _CMP_EQ_OQ));
-    ret->negative[r] = (uint16_t)mask_of(v.a, v.b);
 }
 
 AVX2_INLINE void finish(const totals *all, tm_strip *ret)
 {
     ret->sum = fold(all->sum);
-    ret->sumsq = fold(all->sumsq);
     ret->min = lowest(all->min);
     ret->max = highest(all->max);
 }
 
-/* Of row R, all masks but that of infinities; returns the finite lanes above the nonzero ones. */
+/* The masks of row R; returns the finite lanes above the nonzero ones. */
 AVX2_INLINE unsigned masks_f32(const float *src, size_t r, tm_strip *ret)
 {
     const __m256 zero = _mm256_setzero_ps(), inf = _mm256_set1_ps(INFINITY);
@@ -176,7 +168,7 @@ AVX2_INLINE row widen_f16(const uint16_t *src)
         totals all = no_totals();                                                                  \
         ret->finite_count = 0;                                                                     \
         for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE)                                  \
-            add_marred_row(&all, widen_##type(src), r, ret);                                       \
+            add_marred_row(&all, widen_##type(src), ret);                                          \
         finish(&all, ret);                                                                         \
     }                                                                                              \
                                                                                                    \

@@ -38,7 +38,6 @@ static inline AVX512 __m512 load_f16(const uint16_t *src)
     {                                                                                              \
         const __m512 zero = _mm512_setzero_ps(), inf = _mm512_set1_ps(INFINITY);                   \
         __m512d sum_low = _mm512_setzero_pd(), sum_high = sum_low;                                 \
-        __m512d sumsq_low = sum_low, sumsq_high = sum_low;                                         \
         unsigned finite_count = 0, nonzero_count = 0;                                              \
         __m512 min = inf, max = _mm512_set1_ps(-INFINITY);                                         \
         for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
@@ -50,21 +49,16 @@ static inline AVX512 __m512 load_f16(const uint16_t *src)
             nonzero_count += (unsigned)__builtin_popcount(nonzero);                                \
             finite_count += (unsigned)__builtin_popcount(finite);                                  \
             ret->negative[r] = _mm512_movepi32_mask(_mm512_castps_si512(v));                       \
-            ret->infinite[r] = _mm512_cmp_ps_mask(size, inf, _CMP_EQ_OQ);                          \
             min = _mm512_mask_min_ps(min, finite, min, v);                                         \
             max = _mm512_mask_max_ps(max, finite, max, v);                                         \
             v = _mm512_maskz_mov_ps(finite, v);                                                    \
-            __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));                              \
-            __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));                          \
-            sum_low = _mm512_add_pd(sum_low, low);                                                 \
-            sum_high = _mm512_add_pd(sum_high, high);                                              \
-            sumsq_low = _mm512_add_pd(sumsq_low, _mm512_mul_pd(low, low));                         \
-            sumsq_high = _mm512_add_pd(sumsq_high, _mm512_mul_pd(high, high));                     \
+            __m256 low = _mm512_castps512_ps256(v), high = _mm512_extractf32x8_ps(v, 1);           \
+            sum_low = _mm512_add_pd(sum_low, _mm512_cvtps_pd(low));                                \
+            sum_high = _mm512_add_pd(sum_high, _mm512_cvtps_pd(high));                             \
         }                                                                                          \
         ret->finite_count = finite_count;                                                          \
         ret->zero_count = (unsigned)rows * TM_STRIP_SIDE - nonzero_count;                          \
         ret->sum = fold(sum_low, sum_high);                                                        \
-        ret->sumsq = fold(sumsq_low, sumsq_high);                                                  \
         ret->min = (double)_mm512_reduce_min_ps(min);                                              \
         ret->max = (double)_mm512_reduce_max_ps(max);                                              \
     }

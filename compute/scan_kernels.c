@@ -5,7 +5,7 @@
 
 typedef struct lanes {
     unsigned finite, zero;
-    double sum[TM_STRIP_SIDE], sumsq[TM_STRIP_SIDE];
+    double sum[TM_STRIP_SIDE];
     double min, max;
 } lanes;
 
@@ -23,7 +23,6 @@ static void add_value(lanes *all, size_t c, double value)
     all->finite++;
     all->zero += value == 0;
     all->sum[c] += value;
-    all->sumsq[c] += value * value;
     all->min = value < all->min ? value : all->min;
     all->max = value > all->max ? value : all->max;
 }
@@ -33,7 +32,6 @@ static void finish(lanes *all, tm_strip *ret)
     ret->finite_count = all->finite;
     ret->zero_count = all->zero;
     ret->sum = fold(all->sum);
-    ret->sumsq = fold(all->sumsq);
     ret->min = all->min;
     ret->max = all->max;
 }
@@ -44,20 +42,18 @@ static void finish(lanes *all, tm_strip *ret)
     {                                                                                              \
         lanes all = {.min = INFINITY, .max = -INFINITY};                                           \
         for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
-            unsigned nonzero = 0, negative = 0, infinite = 0;                                      \
+            unsigned nonzero = 0, negative = 0;                                                    \
             for (size_t c = 0; c < TM_STRIP_SIDE; c++) {                                           \
                 BITS bits;                                                                         \
                 memcpy(&bits, &src[c], sizeof(bits));                                              \
                 BITS magnitude = bits & ~((BITS)1 << (8 * sizeof(BITS) - 1));                      \
                 nonzero |= (unsigned)(magnitude != 0) << c;                                        \
                 negative |= (unsigned)(bits != magnitude) << c;                                    \
-                infinite |= (unsigned)(magnitude == (exponent_mask)) << c;                         \
                 if (magnitude < (exponent_mask))                                                   \
                     add_value(&all, c, (double)src[c]);                                            \
             }                                                                                      \
             ret->nonzero[r] = (uint16_t)nonzero;                                                   \
             ret->negative[r] = (uint16_t)negative;                                                 \
-            ret->infinite[r] = (uint16_t)infinite;                                                 \
         }                                                                                          \
         finish(&all, ret);                                                                         \
     }

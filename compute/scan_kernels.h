@@ -13,19 +13,17 @@ enum {
 };
 
 /*
- * In the masks, bit c of word r is of column c of row r. Words of missing rows are left alone;
- * infinite, and negative but of f32 and f64, are set only where finite_count is less than all.
+ * In the masks, bit c of word r is of column c of row r. Words of missing rows are left alone.
  */
 typedef struct tm_strip {
-    uint16_t nonzero[TM_STRIP_SIDE];  /* not equal to 0; NaN is not */
-    uint16_t negative[TM_STRIP_SIDE]; /* the sign bit */
-    uint16_t infinite[TM_STRIP_SIDE];
+    uint16_t nonzero[TM_STRIP_SIDE];   /* not equal to 0; NaN is not */
+    uint16_t negative[TM_STRIP_SIDE];  /* the sign bit; of f32 and f64 only */
     unsigned finite_count, zero_count; /* of the elements of the rows */
-    double sum, sumsq;                 /* of finite values, in the order of compute/lod.h */
+    double sum;                        /* of finite values, in the order of compute/lod.h */
     double min, max; /* of finite values; inf, -inf for none; the sign of a zero is any */
 } tm_strip;
 
-/* Squares are of f64, so those of an f32 are exact. Halves are bf16 or f16. */
+/* Halves are bf16 or f16. */
 typedef void tm_strip_half_fn(const uint16_t *src, size_t rows, tm_strip *ret);
 typedef void tm_strip_f32_fn(const float *src, size_t rows, tm_strip *ret);
 typedef void tm_strip_f64_fn(const double *src, size_t rows, tm_strip *ret);

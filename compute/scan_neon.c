@@ -7,8 +7,7 @@
 #include <math.h>
 
 enum {
-    QUADS = 4, /* vectors of four columns */
-    ALL_LANES = 0xffff
+    QUADS = 4 /* vectors of four columns */
 };
 
 typedef struct quads {
@@ -34,37 +33,27 @@ static inline double fold(const float64x2_t sum[2 * QUADS])
     return vgetq_lane_f64(two, 0) + vgetq_lane_f64(two, 1);
 }
 
-static inline void add_lanes(float64x2_t sum[2], float64x2_t sumsq[2], float32x4_t v)
+static inline void add_lanes(float64x2_t sum[2], float32x4_t v)
 {
-    float64x2_t low = vcvt_f64_f32(vget_low_f32(v)), high = vcvt_high_f64_f32(v);
-    sum[0] = vaddq_f64(sum[0], low);
-    sum[1] = vaddq_f64(sum[1], high);
-    sumsq[0] = vaddq_f64(sumsq[0], vmulq_f64(low, low));
-    sumsq[1] = vaddq_f64(sumsq[1], vmulq_f64(high, high));
+    sum[0] = vaddq_f64(sum[0], vcvt_f64_f32(vget_low_f32(v)));
+    sum[1] = vaddq_f64(sum[1], vcvt_high_f64_f32(v));
 }
 
 /* The masks of row R; that of the finite lanes is also left in OK as words. */
 static inline void put_masks(const float32x4_t v[QUADS], size_t r, tm_strip *ret, quads *ok)
 {
     const float32x4_t inf = vdupq_n_f32(INFINITY);
-    quads zero, negative, infinite;
+    quads zero, negative;
     for (int q = 0; q < QUADS; q++) {
         zero.of[q] = vceqzq_f32(v[q]);
         negative.of[q] = vcltzq_s32(vreinterpretq_s32_f32(v[q]));
         ok->of[q] = vcaltq_f32(v[q], inf);
     }
-    unsigned finite = mask_of(ok);
     unsigned zeros = mask_of(&zero);
     ret->nonzero[r] = (uint16_t)~zeros;
     ret->zero_count += (unsigned)__builtin_popcount(zeros);
-    ret->finite_count += (unsigned)__builtin_popcount(finite);
+    ret->finite_count += (unsigned)__builtin_popcount(mask_of(ok));
     ret->negative[r] = (uint16_t)mask_of(&negative);
-    ret->infinite[r] = 0;
-    if (finite == ALL_LANES)
-        return;
-    for (int q = 0; q < QUADS; q++)
-        infinite.of[q] = vceqq_f32(vabsq_f32(v[q]), inf);
-    ret->infinite[r] = (uint16_t)mask_of(&infinite);
 }
 
 static inline void load_f32(const float *src, float32x4_t v[QUADS])
@@ -90,9 +79,9 @@ static inline void load_f16(const uint16_t *src, float32x4_t v[QUADS])
     static void name(const T *src, size_t rows, tm_strip *ret)                                     \
     {                                                                                              \
         const float32x4_t inf = vdupq_n_f32(INFINITY), neg_inf = vdupq_n_f32(-INFINITY);           \
-        float64x2_t sum[2 * QUADS], sumsq[2 * QUADS];                                              \
+        float64x2_t sum[2 * QUADS];                                                                \
         for (int i = 0; i < 2 * QUADS; i++)                                                        \
-            sum[i] = sumsq[i] = vdupq_n_f64(0);                                                    \
+            sum[i] = vdupq_n_f64(0);                                                               \
         ret->finite_count = ret->zero_count = 0;                                                   \
         float32x4_t min = inf, max = neg_inf;                                                      \
         for (size_t r = 0; r < rows; r++, src += TM_STRIP_STRIDE) {                                \
@@ -103,12 +92,10 @@ static inline void load_f16(const uint16_t *src, float32x4_t v[QUADS])
             for (int q = 0; q < QUADS; q++) {                                                      \
                 min = vminq_f32(min, vbslq_f32(ok.of[q], v[q], inf));                              \
                 max = vmaxq_f32(max, vbslq_f32(ok.of[q], v[q], neg_inf));                          \
-                float32x4_t kept = vbslq_f32(ok.of[q], v[q], vdupq_n_f32(0));                      \
-                add_lanes(sum + 2 * q, sumsq + 2 * q, kept);                                       \
+                add_lanes(sum + 2 * q, vbslq_f32(ok.of[q], v[q], vdupq_n_f32(0)));                 \
             }                                                                                      \
         }                                                                                          \
         ret->sum = fold(sum);                                                                      \
-        ret->sumsq = fold(sumsq);                                                                  \
         ret->min = (double)vminvq_f32(min);                                                        \
         ret->max = (double)vmaxvq_f32(max);                                                        \
     }

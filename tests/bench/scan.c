@@ -3,8 +3,8 @@
  *
  *     scan [MIB [DTYPE ...]]      default 64 (beyond the caches), BF16 F16 F32 F8_E4M3
  *
- * One thread; GB/s of CPU time, of twenty rounds the best. "full" is the whole scan with tiles,
- * rows and columns and levels 4 to 8; the pieces after it are parts of it alone. A last line a type
+ * One thread; GB/s of CPU time, of twenty rounds the best. "full" is the whole scan with rows
+ * and columns and levels 4 to 8; the pieces after it are parts of it alone. A last line a type
  * says what must hold: full against plain, and the worst distribution against the Gaussian one.
  */
 #include <math.h>
@@ -42,8 +42,7 @@ typedef struct bench {
     tm_stage stage;
     tm_tally tally;
     tm_stats stats;
-    tm_tile_record tiles[COLS / TM_TILE_SIDE];
-    tm_lod_cell cells[2][TM_TILE_CELLS * COLS / TM_SCAN_CELL];
+    tm_lod_cell cells[2][TM_TILE_SIDE / TM_SCAN_CELL * COLS / TM_SCAN_CELL];
     uint64_t row_bits[4], col_bits[COLS / 64];
     uint64_t sink;
 } bench;
@@ -124,7 +123,7 @@ static void plain(bench *b)
 
 static void full(bench *b)
 {
-    const tm_scan_out out = {b->tiles, b->cells[0], b->row_bits, b->col_bits};
+    const tm_scan_out out = {b->cells[0], b->row_bits, b->col_bits};
     tm_scan_begin(b->scan, &b->stats);
     for (size_t row = 0; row < b->rows; row += TM_TILE_SIDE) {
         tm_scan_block block = {.src = b->src,

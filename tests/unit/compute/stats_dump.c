@@ -57,15 +57,6 @@ static tm_scan_block block_at(const plane *p, uint64_t row, uint64_t col, uint64
                            .row_elems = p->cols};
 }
 
-static void print_tiles(uint64_t row, uint64_t col, const tm_tile_record *tiles, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        printf("tile %" PRIu64 " %" PRIu64 " %u %u %u %u %u %u %a %a %a %a\n", row,
-               col + i * TM_TILE_SIDE, tiles[i].finite, tiles[i].nan, tiles[i].pos_inf,
-               tiles[i].neg_inf, tiles[i].zero, tiles[i].absmax_at, tiles[i].min, tiles[i].max,
-               tiles[i].sum, tiles[i].sumsq);
-}
-
 enum {
     BLOCK_COLS = 2 * TM_TILE_SIDE
 };
@@ -74,14 +65,12 @@ enum {
 static void scan_block(plane *p, uint64_t row, uint64_t col, size_t which)
 {
     tm_scan_block block = block_at(p, row, col, BLOCK_COLS);
-    tm_tile_record tiles[BLOCK_COLS / TM_TILE_SIDE];
-    tm_lod_cell cells[TM_TILE_CELLS * BLOCK_COLS / TM_SCAN_CELL];
+    tm_lod_cell cells[TM_TILE_SIDE / TM_SCAN_CELL * BLOCK_COLS / TM_SCAN_CELL];
     uint64_t row_bits[4] = {0};
-    tm_scan_out out = {tiles, cells, row_bits, p->col_bits + col / 64};
+    tm_scan_out out = {cells, row_bits, p->col_bits + col / 64};
     tm_scan_add(p->scan[which], &block, &out);
     for (size_t i = 0; i < TM_ARRAY_LEN(row_bits) && row / 64 + i <= p->rows / 64; i++)
         p->row_bits[row / 64 + i] |= row_bits[i];
-    print_tiles(row, col, tiles, (block.cols + TM_TILE_SIDE - 1) / TM_TILE_SIDE);
     size_t wide = tm_planes_level_dim(block.cols, TM_SCAN_LEVEL);
     size_t high = tm_planes_level_dim(block.rows, TM_SCAN_LEVEL);
     size_t all_wide = tm_planes_level_dim(p->cols, TM_SCAN_LEVEL);

@@ -279,7 +279,7 @@ def check_histogram(check, lines, values):
             check.equal(f"histogram of {low} to {high}", n, int(inside.sum()))
 
 
-# --- levels of detail, tiles, axes ---
+# --- levels of detail, axes ---
 
 
 def blocks_of(values, side):
@@ -324,29 +324,6 @@ def check_level(check, level, lines, plane):
     check.equal(f"level {level}: counts that differ", int((bad != got[3]).sum()), 0)
 
 
-def check_tile(check, line, plane):
-    row, col = int(line[0]), int(line[1])
-    counts = [int(x) for x in line[2:8]]
-    low, high, total, squares = map(float.fromhex, line[8:])
-    part = plane[row:row + 256, col:col + 256]
-    finite = part[np.isfinite(part)]
-    want = [finite.size, np.isnan(part).sum(), (part == np.inf).sum(), (part == -np.inf).sum(),
-            (part == 0).sum()]
-    where = f"tile {row},{col}"
-    check.equal(where, counts[:5], [int(x) for x in want])
-    if finite.size == 0:
-        check.equal(f"{where} bounds", (low, high), (math.inf, -math.inf))
-        return
-    check.equal(f"{where} bounds", (low, high), (float(finite.min()), float(finite.max())))
-    at = int(np.argmax(np.where(np.isfinite(part), np.abs(part), -1)))
-    check.equal(f"{where} absmax", counts[5], at // part.shape[1] * 256 + at % part.shape[1])
-    with np.errstate(all="ignore"):
-        if np.abs(finite).max() < 1e150:
-            slack = 1e-12 * float(np.abs(finite).sum())
-            check.close(f"{where} sum", total, math.fsum(finite), 0, slack)
-            check.close(f"{where} sumsq", squares, math.fsum(finite * finite), 1e-12, 1e-300)
-
-
 def check_axis(check, key, lines, plane):
     """plane: the axis first."""
     check.equal(f"{key}s", len(lines), plane.shape[0])
@@ -380,7 +357,7 @@ def parse(text):
         key, *rest = line.split()
         if key == "lod":
             lists[key, int(rest[0])].append(rest[1:])
-        elif key in ("tile", "row", "col", "hist"):
+        elif key in ("row", "col", "hist"):
             lists[key].append(rest)
         else:
             scalars[key] = float.fromhex(rest[0]) if "x" in rest[0] or rest[0].strip("-") in (
@@ -405,9 +382,6 @@ def check_case(program, path, name, shape, kind):
     check_histogram(check, lists["hist"], values)
     check.equal("zero_rows", got["zero_rows"], int((~(plane != 0).any(axis=1)).sum()))
     check.equal("zero_cols", got["zero_cols"], int((~(plane != 0).any(axis=0)).sum()))
-    for line in lists["tile"]:
-        check_tile(check, line, plane)
-    check.equal("tiles", len(lists["tile"]), -(-shape[0] // 256) * -(-shape[1] // 256))
     if n > 0:
         levels = math.ceil(math.log2(max(shape)))
         check.equal("levels", got["levels"], levels)

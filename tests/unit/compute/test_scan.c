@@ -16,7 +16,6 @@ enum {
 
 /* All that a block gives. */
 typedef struct results {
-    tm_tile_record tiles[4];
     tm_lod_cell cells[16 * ((COLS_MAX + 15) / 16)];
     uint64_t row_bits[4], col_bits[(COLS_MAX + 63) / 64];
     tm_stats stats;
@@ -55,7 +54,7 @@ static void scan_into(results *to, tm_cpu_level level, tm_dtype dtype, const tm_
     tm_scan *scan = tm_scan_new(level);
     assert_non_null(scan);
     assert_int_equal(tm_stats_init(&to->stats, dtype), 0);
-    const tm_scan_out out = {to->tiles, to->cells, to->row_bits, to->col_bits};
+    const tm_scan_out out = {to->cells, to->row_bits, to->col_bits};
     tm_scan_begin(scan, &to->stats);
     tm_scan_add(scan, block, &out);
     tm_scan_end(scan);
@@ -73,7 +72,6 @@ static void check_same_stats(const tm_stats *a, const tm_stats *b)
 
 static void check_same(const results *a, const results *b)
 {
-    assert_memory_equal(a->tiles, b->tiles, sizeof(a->tiles));
     assert_memory_equal(a->cells, b->cells, sizeof(a->cells));
     assert_memory_equal(a->row_bits, b->row_bits, sizeof(a->row_bits));
     assert_memory_equal(a->col_bits, b->col_bits, sizeof(a->col_bits));
@@ -175,7 +173,7 @@ static void no_level_reads_past_the_block(void **state)
                 assert_non_null(exact);
                 tm_scan_block block = {exact, 0, cols, rows, cols, 0, cols};
                 scan_into(&got, (tm_cpu_level)l, (tm_dtype)d, &block);
-                assert_int_equal(got.tiles[0].finite, rows * cols);
+                assert_int_equal(got.cells[0].finite, tm_min_u64(rows, 16) * tm_min_u64(cols, 16));
                 tm_stats_done(&got.stats);
                 free(exact);
             }
@@ -273,11 +271,11 @@ static void a_scan_of_nothing_finite_has_no_bounds(void **state)
         values[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
     tm_scan_block block = {values, 0, 20, 2, 20, 0, 20};
     scan_into(&got, tm_cpu_best(), TM_F32, &block);
-    const tm_tile_record *tile = &got.tiles[0];
-    assert_int_equal(tile->nan, 14);
-    assert_int_equal(tile->pos_inf, 13);
-    assert_int_equal(tile->neg_inf, 13);
-    assert_true(tile->min == INFINITY && tile->max == -INFINITY && tile->sum == 0);
+    assert_int_equal(got.stats.hist[0x7fc0], 14);
+    assert_int_equal(got.stats.hist[0x7f80], 13);
+    assert_int_equal(got.stats.hist[0xff80], 13);
+    assert_true(got.stats.wide->min == INFINITY && got.stats.wide->max == -INFINITY);
+    assert_true(got.cells[0].sum == 0 && got.cells[1].sum == 0);
     assert_true(isnan(tm_lod_mean(&got.cells[0])) && isnan(tm_lod_min(&got.cells[1])));
     assert_int_equal(got.cells[0].nonfinite, 32);
     assert_int_equal(got.cells[1].nonfinite, 8);
@@ -293,10 +291,9 @@ static void a_row_of_zeros_of_either_sign_is_empty_and_one_of_nan_is_not(void **
     scan_into(&got, tm_cpu_best(), TM_F32, &block);
     assert_int_equal(got.row_bits[0], 0xa);
     assert_int_equal(got.col_bits[0], 0x6);
-    assert_int_equal(got.tiles[0].zero, 10);
     assert_int_equal(got.stats.wide->zero, 10);
     assert_int_equal(got.stats.wide->neg_zero, 2);
-    assert_false(signbit(got.tiles[0].min));
+    assert_false(signbit(got.stats.wide->min));
     tm_stats_done(&got.stats);
 }
 
@@ -342,7 +339,7 @@ static double lanes_sum(const double *values, size_t stride, size_t rows, size_t
     return lane[0];
 }
 
-static void sums_of_cells_and_tiles_have_the_documented_order(void **state)
+static void sums_of_cells_have_the_documented_order(void **state)
 {
     (void)state;
     enum {
@@ -350,49 +347,17 @@ static void sums_of_cells_and_tiles_have_the_documented_order(void **state)
         COLS = 70,
         WIDE = 5
     };
-    static double values[ROWS * COLS], grid[16][16];
+    static double values[ROWS * COLS];
     for (size_t i = 0; i < TM_ARRAY_LEN(values); i++)
         values[i] = ldexp((double)(int64_t)next_random(), (int)(next_random() % 120) - 60);
     tm_scan_block block = {values, 0, COLS, ROWS, COLS, 0, COLS};
     scan_into(&got, tm_cpu_best(), TM_F64, &block);
-    memset(grid, 0, sizeof(grid));
     for (size_t r = 0; r < 3; r++)
         for (size_t c = 0; c < WIDE; c++) {
-            grid[r][c] = lanes_sum(values + r * 16 * COLS + c * 16, COLS,
+            double sum = lanes_sum(values + r * 16 * COLS + c * 16, COLS,
                                    tm_min_u64(16, ROWS - 16 * r), tm_min_u64(16, COLS - 16 * c));
-            assert_true(got.cells[r * WIDE + c].sum == grid[r][c]);
+            assert_true(got.cells[r * WIDE + c].sum == sum);
         }
-    for (size_t side = 8; side > 0; side /= 2)
-        for (size_t r = 0; r < side; r++)
-            for (size_t c = 0; c < side; c++)
-                grid[r][c] = (grid[2 * r][2 * c] + grid[2 * r + 1][2 * c]) +
-                             (grid[2 * r][2 * c + 1] + grid[2 * r + 1][2 * c + 1]);
-    assert_true(got.tiles[0].sum == grid[0][0]);
-    tm_stats_done(&got.stats);
-}
-
-static void a_tile_has_the_sum_of_its_cell_of_level_8(void **state)
-{
-    (void)state;
-    fill_source(0);
-    for (size_t i = 0; i < sizeof(source) / 2; i++)
-        source[2 * i + 1] &= 0xbf; /* bf16 below 2, so that nothing overflows */
-    tm_scan_block block = block_of(6, 3);
-    scan_into(&got, tm_cpu_best(), TM_BF16, &block);
-    static tm_lod_cell grids[2][sizeof(got.cells) / sizeof(got.cells[0])];
-    memcpy(grids[0], got.cells, sizeof(got.cells));
-    size_t high = 16, wide = 17;
-    for (int level = 4; level < 8; level++) {
-        tm_lod_halve(grids[level % 2], high, wide, grids[1 - level % 2]);
-        high = (high + 1) / 2;
-        wide = (wide + 1) / 2;
-    }
-    assert_int_equal(wide, 2);
-    for (size_t i = 0; i < 2; i++) {
-        assert_true(got.tiles[i].sum == grids[0][i].sum);
-        assert_true(got.tiles[i].finite == grids[0][i].finite);
-        assert_true(got.tiles[i].min == (double)grids[0][i].min);
-    }
     tm_stats_done(&got.stats);
 }
 
@@ -433,8 +398,7 @@ int main(void)
         cmocka_unit_test(a_scan_of_nothing_finite_has_no_bounds),
         cmocka_unit_test(a_row_of_zeros_of_either_sign_is_empty_and_one_of_nan_is_not),
         cmocka_unit_test(sums_of_many_are_exact),
-        cmocka_unit_test(sums_of_cells_and_tiles_have_the_documented_order),
-        cmocka_unit_test(a_tile_has_the_sum_of_its_cell_of_level_8),
+        cmocka_unit_test(sums_of_cells_have_the_documented_order),
         cmocka_unit_test(finer_levels_add_up_to_the_same_as_level_4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
