@@ -4,15 +4,18 @@
 #include "core/prefetch.h"
 
 enum {
-    PARALLEL_MAX = 64
+    PARALLEL_MAX = 64,
+    STRIPE_BYTES = 256 << 10 /* they stay in the L2 cache from when they are read until scanned */
 };
 
-/* The blocks of a tensor as bytes, so that one is read by a read: block I at I * STRIDE. */
+/* The blocks of a tensor as bytes: block I at I * STRIDE, and in it each stripe, which is some of
+ * its rows, where the last one has room for STRIPE_ROWS. What is read is whole stripes. */
 typedef struct blocks_blob {
     tm_blob blob;
     tm_tensor *tensor;
     tm_blocks blocks;
     unsigned bits;
+    uint64_t stripe_rows, stripe; /* the stripe's bytes */
     uint64_t stride;
 } blocks_blob;
 
@@ -20,10 +23,14 @@ typedef struct blocks_blob {
 typedef struct slot {
     tm_tensor_scan *scan;
     tm_job job;
-    tm_read *read; /* guarded by the scan's lock */
-    uint64_t block;
+    tm_read *read;      /* guarded by the scan's lock */
+    atomic_bool is_met; /* by the first of the two that meet() */
+    uint64_t number;
+    tm_block block;
+    uint64_t row; /* of the block, where the stripe at hand begins */
     tm_scan *kernel;
     tm_stats stats;
+    uint64_t *col_bits;         /* of the block */
     tm_lod_cell *cells, *spare; /* of a block: of level 4 or the level wanted, and of the next */
 } slot;
 
@@ -35,8 +42,8 @@ struct tm_tensor_scan {
     tm_lane lane;         /* of what it has still to do */
     uint64_t next, end;
     unsigned running;
-    bool cancelled;
-    tm_req req; /* the first error, in words */
+    bool cancelled, is_cut; /* cut: not all was scanned */
+    tm_req req;             /* the first error, in words */
     /* Rows with a value that is not zero, where several blocks have a row; columns likewise. */
     uint64_t *row_map, *col_map;
     uint64_t zero_rows, zero_cols;
@@ -44,7 +51,7 @@ struct tm_tensor_scan {
     slot slots[];
 };
 
-/* ---- Reading a block ---- */
+/* ---- Reading a stripe ---- */
 
 static blocks_blob *as_blocks(tm_blob *blob)
 {
@@ -62,21 +69,43 @@ static bool starts_odd(const blocks_blob *self, const tm_block *block)
     return self->bits < 8 && first_elem(&self->blocks, block) * self->bits % 8 != 0;
 }
 
+/* The stripe of BLOCK that begins at its row ROW. */
+static tm_block stripe_at(const blocks_blob *self, const tm_block *block, uint64_t row)
+{
+    tm_block stripe = *block;
+    stripe.row += row;
+    stripe.rows = tm_min_u64(self->stripe_rows, block->rows - row);
+    return stripe;
+}
+
+static int plan_stripe(blocks_blob *self, tm_plan *plan, const tm_block *stripe, uint8_t *dst)
+{
+    const tm_blocks *b = &self->blocks;
+    uint64_t first = first_elem(b, stripe);
+    if (stripe->cols == b->planes.cols) {
+        bool odd = starts_odd(self, stripe);
+        return tm_tensor_plan(self->tensor, plan, first - odd, stripe->rows * stripe->cols + odd,
+                              dst);
+    }
+    for (uint64_t r = 0; r < stripe->rows; r++) {
+        TM_TRY(tm_tensor_plan(self->tensor, plan, first, stripe->cols, dst));
+        first += b->planes.cols;
+        dst += stripe->cols * self->bits / 8;
+    }
+    return 0;
+}
+
 static int blocks_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
 {
     blocks_blob *self = as_blocks(blob);
-    assert(off % self->stride == 0 && len == self->stride);
-    const tm_blocks *b = &self->blocks;
-    tm_block block = tm_blocks_at(b, off / self->stride);
-    uint64_t first = first_elem(b, &block);
-    if (block.cols == b->planes.cols) {
-        bool odd = starts_odd(self, &block);
-        return tm_tensor_plan(self->tensor, plan, first - odd, block.rows * block.cols + odd, dst);
-    }
-    for (uint64_t r = 0; r < block.rows; r++) {
-        TM_TRY(tm_tensor_plan(self->tensor, plan, first, block.cols, dst));
-        first += b->planes.cols;
-        dst += block.cols * self->bits / 8;
+    assert(off % self->stripe == 0 && len % self->stripe == 0);
+    for (uint64_t end = off + len; off < end; off += self->stripe, dst += self->stripe) {
+        tm_block block = tm_blocks_at(&self->blocks, off / self->stride);
+        uint64_t row = off % self->stride / self->stripe * self->stripe_rows;
+        if (row >= block.rows) /* a block at the edge has fewer */
+            continue;
+        tm_block stripe = stripe_at(self, &block, row);
+        TM_TRY(plan_stripe(self, plan, &stripe, dst));
     }
     return 0;
 }
@@ -89,6 +118,18 @@ static void blocks_free(tm_blob *blob)
 
 static const tm_blob_ops blocks_ops = {.kind = "blocks", .plan = blocks_plan, .free = blocks_free};
 
+/* As many rows as fill one, in whole cells of level 4; at least one row of those. */
+static void set_stripes(blocks_blob *self)
+{
+    tm_blocks of = self->blocks;
+    uint64_t row = tm_max_u64(of.cols * self->bits / 8, 1);
+    uint64_t rows = STRIPE_BYTES / row / TM_SCAN_CELL * TM_SCAN_CELL;
+    of.rows = tm_min_u64(tm_max_u64(rows, TM_SCAN_CELL), tm_max_u64(of.rows, 1));
+    self->stripe_rows = of.rows;
+    self->stripe = tm_blocks_bytes(&of, self->bits);
+    self->stride = self->stripe * ((self->blocks.rows + of.rows - 1) / of.rows);
+}
+
 static int blocks_blob_new(tm_tensor *tensor, blocks_blob **ret)
 {
     blocks_blob *self = TM_NEW(blocks_blob);
@@ -97,7 +138,7 @@ static int blocks_blob_new(tm_tensor *tensor, blocks_blob **ret)
         return -ENOMEM;
     self->bits = tm_dtype_get(tensor->dtype)->bits;
     self->blocks = tm_blocks_of(tensor->dims, tensor->rank, self->bits);
-    self->stride = tm_blocks_bytes(&self->blocks, self->bits);
+    set_stripes(self);
     if (tm_mul_overflow(self->blocks.count, self->stride, &size)) {
         free(self);
         return -EFBIG;
@@ -209,41 +250,46 @@ static void note_cols(tm_tensor_scan *scan, const tm_block *block, const uint64_
     pthread_mutex_unlock(&scan->lock);
 }
 
-/* ---- Scanning a block ---- */
+/* ---- Scanning a stripe ---- */
 
-/* COL_BITS: one a column, cleared. */
-static int scan_block(slot *s, const uint8_t *src, uint64_t *col_bits)
+static int scan_stripe(slot *s, const uint8_t *src)
 {
     tm_tensor_scan *scan = s->scan;
     const blocks_blob *source = scan->source;
     const tm_blocks *b = &source->blocks;
-    tm_block block = tm_blocks_at(b, s->block);
+    tm_block stripe = stripe_at(source, &s->block, s->row);
     unsigned level = scan->params.level;
-    uint64_t width = tm_block_cell_cols(&block, TM_SCAN_LEVEL);
-    for (uint64_t row = 0; row < block.rows; row += TM_TILE_SIDE) {
+    uint64_t width = tm_block_cell_cols(&s->block, TM_SCAN_LEVEL);
+    for (uint64_t at = 0; at < stripe.rows; at += TM_TILE_SIDE) {
+        uint64_t row = s->row + at;
         tm_scan_block piece = {
             .src = src,
-            .first = starts_odd(source, &block) + row * block.cols,
-            .stride = block.cols,
-            .rows = tm_min_u64(TM_TILE_SIDE, block.rows - row),
-            .cols = block.cols,
-            .index = first_elem(b, &block) + row * b->planes.cols,
+            .first = starts_odd(source, &stripe) + at * stripe.cols,
+            .stride = stripe.cols,
+            .rows = tm_min_u64(TM_TILE_SIDE, stripe.rows - at),
+            .cols = stripe.cols,
+            .index = first_elem(b, &stripe) + at * b->planes.cols,
             .row_elems = b->planes.cols,
         };
         uint64_t row_bits[TM_TILE_SIDE / 64] = {0};
-        tm_scan_out out = {.row_bits = row_bits, .col_bits = col_bits};
+        tm_scan_out out = {.row_bits = row_bits, .col_bits = s->col_bits};
         if (level >= TM_SCAN_LEVEL)
             out.cells = s->cells + (row >> TM_SCAN_LEVEL) * width;
         tm_scan_add(s->kernel, &piece, &out);
-        note_rows(scan, &block, row, piece.rows, row_bits);
+        note_rows(scan, &s->block, row, piece.rows, row_bits);
         if (level && level < TM_SCAN_LEVEL)
-            TM_TRY(fine_cells(s, &piece, row, &block));
+            TM_TRY(fine_cells(s, &piece, row, &s->block));
     }
-    note_cols(scan, &block, col_bits);
-    if (level > TM_SCAN_LEVEL)
-        coarsen(s, &block);
-    return level && scan->params.cells ? scan->params.cells(scan->params.ctx, s->block, s->cells)
-                                       : 0;
+    return 0;
+}
+
+static int finish_block(slot *s)
+{
+    const tm_tensor_scan_params *params = &s->scan->params;
+    note_cols(s->scan, &s->block, s->col_bits);
+    if (params->level > TM_SCAN_LEVEL)
+        coarsen(s, &s->block);
+    return params->level && params->cells ? params->cells(params->ctx, s->number, s->cells) : 0;
 }
 
 /* ---- One after the other ---- */
@@ -253,18 +299,19 @@ static void fail(tm_tensor_scan *scan, int rc, const char *words)
     tm_fail(&scan->req, -rc, "%s", words && *words ? words : strerror(-rc));
 }
 
-static int total_of(tm_tensor_scan *scan, tm_scan_total *ret)
+static void total_of(tm_tensor_scan *scan, tm_scan_total *ret)
 {
     const tm_planes *planes = &scan->source->blocks.planes;
-    TM_TRY(tm_stats_init(&ret->stats, scan->params.tensor->dtype));
     for (unsigned i = 0; i < scan->slot_count; i++) {
         tm_scan_end(scan->slots[i].kernel);
-        tm_stats_merge(&ret->stats, &scan->slots[i].stats);
+        if (i > 0)
+            tm_stats_merge(&scan->slots[0].stats, &scan->slots[i].stats);
     }
+    ret->stats = scan->slots[0].stats;
+    scan->slots[0].stats = (tm_stats){.bins = 0};
     uint64_t rows = planes->planes * planes->rows, cols = planes->planes * planes->cols;
     ret->zero_rows = scan->row_map ? rows - count_ones(scan->row_map, rows) : scan->zero_rows;
     ret->zero_cols = scan->col_map ? cols - count_ones(scan->col_map, cols) : scan->zero_cols;
-    return 0;
 }
 
 /* What scanning needed, mebibytes a slot: who keeps a scan that has ended keeps none of it. */
@@ -274,6 +321,7 @@ static void drop_memory(tm_tensor_scan *scan)
         slot *s = &scan->slots[i];
         tm_scan_free(TM_STEAL(s->kernel));
         tm_stats_done(&s->stats);
+        free(TM_STEAL(s->col_bits));
         free(TM_STEAL(s->cells));
         free(TM_STEAL(s->spare));
     }
@@ -287,11 +335,11 @@ static void end(tm_tensor_scan *scan)
     tm_scan_total total = {.zero_rows = 0};
     int rc = atomic_load(&scan->req.error);
     pthread_mutex_lock(&scan->lock);
-    if (rc == 0 && scan->cancelled && scan->next < scan->end)
+    if (rc == 0 && scan->is_cut)
         rc = -EINTR;
     pthread_mutex_unlock(&scan->lock);
     if (rc == 0)
-        rc = total_of(scan, &total);
+        total_of(scan, &total);
     if (rc < 0)
         fail(scan, rc, rc == -EINTR ? "interrupted" : NULL);
     tm_prefetch_cancel(scan->params.sched, scan);
@@ -300,8 +348,6 @@ static void end(tm_tensor_scan *scan)
     tm_stats_done(&total.stats);
     tm_tensor_scan_unref(scan);
 }
-
-static bool read_next(slot *s);
 
 /* S has nothing left to do. */
 static void leave(slot *s)
@@ -314,98 +360,159 @@ static void leave(slot *s)
         end(scan);
 }
 
-/* Has a worker scan what S has read. The lock is held. */
-static void submit(slot *s)
+/* The lock is held. */
+static void submit_locked(slot *s)
 {
     s->job.lane = s->scan->lane;
     tm_pool_submit(tm_sched_workers(s->scan->params.sched, s->job.lane), &s->job);
 }
 
-static void run_block(tm_job *job)
+/* Has a worker go on with what S has read. S may be gone when this returns. */
+static void submit(slot *s)
 {
-    slot *s = TM_CONTAINER(job, slot, job);
-    uint64_t cols = s->scan->source->blocks.cols;
-    TM_AUTO_FREE uint64_t *col_bits = tm_new_array((cols + 63) / 64, sizeof(*col_bits));
-    int rc = col_bits ? scan_block(s, s->read->bytes, col_bits) : -ENOMEM;
+    pthread_mutex_t *lock = &s->scan->lock;
+    pthread_mutex_lock(lock);
+    submit_locked(s);
+    pthread_mutex_unlock(lock);
+}
+
+/* Returns whether the other of the two has been here: who has the read begun, once that returns,
+ * and the read, once it has ended. Who comes last goes on with S. */
+static bool meet(slot *s)
+{
+    return atomic_exchange(&s->is_met, true);
+}
+
+static void stripe_read(tm_read *read, int rc)
+{
+    slot *s = read->params.user;
     if (rc < 0)
-        fail(s->scan, rc, NULL);
+        fail(s->scan, rc, tm_req_words(&read->req));
+    if (meet(s))
+        submit(s);
+}
+
+/* Has block NUMBER brought near. The lock is held. */
+static void foretell(tm_tensor_scan *scan, uint64_t number)
+{
+    if (number < scan->end)
+        tm_prefetch_ask(scan->params.sched, scan, scan->lane, &scan->source->blob,
+                        number * scan->source->stride, scan->source->stride);
+}
+
+/* S goes on to the next stripe: of its block, else of the next block. False where there is none, or
+ * none is wanted any more. The lock is held. */
+static bool next_stripe(slot *s)
+{
+    tm_tensor_scan *scan = s->scan;
+    bool in_block = s->row > 0;
+    if (!in_block && scan->next == scan->end)
+        return false;
+    scan->is_cut = scan->is_cut || scan->cancelled;
+    if (scan->cancelled || atomic_load(&scan->req.error) != 0)
+        return false;
+    if (in_block)
+        return true;
+    s->number = scan->next++;
+    s->block = tm_blocks_at(&scan->source->blocks, s->number);
+    memset(s->col_bits, 0, (s->block.cols + 63) / 64 * sizeof(*s->col_bits));
+    foretell(scan, s->number + scan->slot_count); /* when all have done the one they are at */
+    return true;
+}
+
+/* The read of the next stripe, which is the caller's to begin; NULL where there is none. */
+static tm_read *read_new(slot *s)
+{
+    tm_tensor_scan *scan = s->scan;
+    const blocks_blob *source = scan->source;
+    tm_read *read = NULL;
+    atomic_store(&s->is_met, false); /* before a cancel may end the read */
+    pthread_mutex_lock(&scan->lock);
+    if (next_stripe(s)) {
+        tm_read_params params = {
+            .sched = scan->params.sched,
+            .blob = &scan->source->blob,
+            .off = s->number * source->stride + s->row / source->stripe_rows * source->stripe,
+            .len = source->stripe,
+            .lane = scan->lane,
+            .done = stripe_read,
+            .user = s,
+        };
+        int rc = tm_read_new(&params, &s->read);
+        if (rc == 0)
+            read = tm_read_ref(s->read);
+        else
+            fail(scan, rc, NULL);
+    }
+    pthread_mutex_unlock(&scan->lock);
+    return read;
+}
+
+/* Scans what was read. Returns whether that was the end of the block. */
+static bool take_stripe(slot *s)
+{
+    tm_tensor_scan *scan = s->scan;
+    int rc = scan_stripe(s, s->read->bytes);
+    s->row += scan->source->stripe_rows;
+    bool is_end = s->row >= s->block.rows;
+    if (is_end) {
+        s->row = 0;
+        rc = rc == 0 ? finish_block(s) : rc;
+    }
+    if (rc < 0)
+        fail(scan, rc, NULL);
+    return is_end;
+}
+
+static void drop_read(slot *s)
+{
     tm_read *read = s->read;
     pthread_mutex_lock(&s->scan->lock);
     s->read = NULL;
     pthread_mutex_unlock(&s->scan->lock);
     tm_read_unref(read);
-    if (!read_next(s))
-        leave(s);
 }
 
-static void block_read(tm_read *read, int rc)
-{
-    slot *s = read->params.user;
-    if (rc < 0)
-        fail(s->scan, rc, tm_req_words(&read->req));
-    pthread_mutex_t *lock = &s->scan->lock;
-    pthread_mutex_lock(lock);
-    if (rc == 0)
-        submit(s); /* once it has run, S may be gone */
-    else
-        s->read = NULL;
-    pthread_mutex_unlock(lock);
-    if (rc == 0)
-        return;
-    tm_read_unref(read);
-    leave(s);
-}
-
-/* Has the block brought near that a slot will take when all have done the one they are at. The lock
- * is held. */
-static void foretell(tm_tensor_scan *scan, uint64_t block)
-{
-    uint64_t later = block + scan->slot_count;
-    if (later < scan->end)
-        tm_prefetch_ask(scan->params.sched, scan, scan->lane, &scan->source->blob,
-                        later * scan->source->stride, scan->source->stride);
-}
-
-/* Takes the next block and has it read; false where there is none. */
+/* Begins the next read; true where it has ended already. S may be gone when this returns false. */
 static bool read_next(slot *s)
 {
-    tm_tensor_scan *scan = s->scan;
-    tm_read *read = NULL;
-    pthread_mutex_lock(&scan->lock);
-    if (scan->next < scan->end && !scan->cancelled && atomic_load(&scan->req.error) == 0) {
-        s->block = scan->next++;
-        tm_read_params params = {
-            .sched = scan->params.sched,
-            .blob = &scan->source->blob,
-            .off = s->block * scan->source->stride,
-            .len = scan->source->stride,
-            .lane = scan->lane,
-            .done = block_read,
-            .user = s,
-        };
-        int rc = tm_read_new(&params, &s->read);
-        if (rc == 0) {
-            read = tm_read_ref(s->read);
-            foretell(scan, s->block);
-        } else {
-            fail(scan, rc, NULL);
-        }
-    }
-    pthread_mutex_unlock(&scan->lock);
-    if (!read)
+    tm_read *read = read_new(s);
+    if (!read) {
+        leave(s);
         return false;
-    tm_read_go(read); /* SCAN may be gone when it returns */
+    }
+    tm_read_go(read);
     tm_read_unref(read);
-    return true;
+    return meet(s);
+}
+
+/* Stripe after stripe as long as they are at hand, for what has just been copied is warm; other
+ * jobs go between blocks. */
+static void run_stripes(tm_job *job)
+{
+    slot *s = TM_CONTAINER(job, slot, job);
+    bool is_end = false;
+    do {
+        if (atomic_load(&s->scan->req.error) == 0)
+            is_end = take_stripe(s);
+        drop_read(s);
+        if (!read_next(s))
+            return;
+    } while (!is_end);
+    submit(s);
 }
 
 void tm_tensor_scan_start(tm_tensor_scan *scan)
 {
     atomic_fetch_add(&scan->refs, 1); /* until its end */
     scan->running = scan->slot_count + 1;
+    pthread_mutex_lock(&scan->lock);
+    for (unsigned i = 0; i < scan->slot_count && scan->source->stride > scan->source->stripe; i++)
+        foretell(scan, scan->next + i); /* for their first blocks are read in stripes too */
+    pthread_mutex_unlock(&scan->lock);
     for (unsigned i = 0; i < scan->slot_count; i++)
-        if (!read_next(&scan->slots[i]))
-            leave(&scan->slots[i]);
+        if (read_next(&scan->slots[i]))
+            submit(&scan->slots[i]);
     leave(&scan->slots[0]); /* what kept the end from coming before all had begun */
 }
 
@@ -426,7 +533,7 @@ void tm_tensor_scan_hurry(tm_tensor_scan *scan, tm_lane lane)
     scan->lane = lane;
     for (unsigned i = 0; i < scan->slot_count; i++)
         if (tm_pool_withdraw(pool, &scan->slots[i].job))
-            submit(&scan->slots[i]);
+            submit_locked(&scan->slots[i]);
     pthread_mutex_unlock(&scan->lock);
 }
 
@@ -448,13 +555,14 @@ static int slot_init(slot *s, tm_tensor_scan *scan)
     unsigned kept = level && level < TM_SCAN_LEVEL ? level : TM_SCAN_LEVEL;
     uint64_t cells = tm_block_cell_rows(&whole, kept) * tm_block_cell_cols(&whole, kept);
     s->scan = scan;
-    s->job = (tm_job){.run = run_block};
+    s->job = (tm_job){.run = run_stripes};
     s->kernel = tm_scan_new(tm_cpu_best());
+    s->col_bits = tm_new_array((b->cols + 63) / 64, sizeof(*s->col_bits));
     s->cells = level ? tm_new_array(cells, sizeof(*s->cells)) : NULL;
     /* As many as are halved at most; of the fine levels, those of a tile. */
     uint64_t spare = tm_max_u64(cells, (TM_TILE_SIDE / 2) * (TM_TILE_SIDE / 2));
     s->spare = level ? tm_new_array(spare, sizeof(*s->spare)) : NULL;
-    if (!s->kernel || (level && (!s->cells || !s->spare)))
+    if (!s->kernel || !s->col_bits || (level && (!s->cells || !s->spare)))
         return -ENOMEM;
     TM_TRY(tm_stats_init(&s->stats, scan->params.tensor->dtype));
     tm_scan_begin(s->kernel, &s->stats);

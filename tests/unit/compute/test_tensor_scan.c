@@ -3,6 +3,7 @@
 #include "tests/unit/core/engine.h"
 
 #include <math.h>
+#include <unistd.h>
 
 /* ---- A scan and what came of it ---- */
 
@@ -382,6 +383,74 @@ static void a_scan_that_is_cancelled_ends_soon(void **state)
     }
 }
 
+/* Of a block and what it is read by: whatever has been scanned of it, it is not whole. */
+static void what_is_cancelled_within_a_block_has_no_total(void **state)
+{
+    (void)state;
+    for (unsigned served = 0; served < 16; served++) {
+        tm_sched *sched = sched_new(2, 1);
+        leaf *l = leaf_new(4 << 20);
+        tm_tensor *tensor;
+        assert_int_equal(tm_tensor_blob_new(&l->blob, TM_BF16, (uint64_t[]){256, 8192}, 2, &tensor),
+                         0);
+        outcome o = {.ended = EVENT_INIT};
+        tm_tensor_scan_params params = {
+            .sched = sched, .tensor = tensor, .count = 1, .done = take_total, .ctx = &o};
+        tm_tensor_scan *scan;
+        assert_int_equal(tm_tensor_scan_new(&params, &scan), 0);
+        tm_tensor_scan_start(scan);
+        for (unsigned i = 0; i < served; i++) {
+            leaf_wait_started(l, i + 1);
+            assert_true(leaf_end(l, false, 0, NULL));
+        }
+        tm_tensor_scan_cancel(scan);
+        event_wait(&o.ended, "for a scan that was cancelled");
+        assert_int_equal(o.rc, -EINTR);
+        tm_tensor_scan_unref(scan);
+        tm_tensor_unref(tensor);
+        tm_blob_unref(&l->blob);
+        tm_sched_free(sched);
+    }
+}
+
+/* While workers go from stripe to stripe without waiting. */
+static void a_scan_may_be_cancelled_at_any_moment(void **state)
+{
+    (void)state;
+    float *values;
+    tm_tensor *tensor = floats((uint64_t[]){3000, 1024}, 2, 0, &values);
+    tm_sched *sched = sched_new(3, 1);
+    uint64_t seed = 5;
+    unsigned ended = 0, cut = 0;
+    for (int round = 0; round < 100; round++) {
+        outcome o = {.ended = EVENT_INIT};
+        tm_tensor_scan_params params = {.sched = sched,
+                                        .tensor = tensor,
+                                        .count = 3,
+                                        .parallel = 2,
+                                        .done = take_total,
+                                        .ctx = &o};
+        tm_tensor_scan *scan;
+        assert_int_equal(tm_tensor_scan_new(&params, &scan), 0);
+        tm_tensor_scan_start(scan);
+        usleep((useconds_t)(next_random(&seed) % 30000));
+        tm_tensor_scan_cancel(scan);
+        event_wait(&o.ended, "for a scan that was cancelled");
+        if (o.rc == 0) {
+            expect_counts(&o, values, tensor->elems);
+            tm_stats_done(&o.total.stats);
+        } else {
+            assert_int_equal(o.rc, -EINTR);
+        }
+        *(o.rc == 0 ? &ended : &cut) += 1;
+        tm_tensor_scan_unref(scan);
+    }
+    print_message("%u ended, %u were cut short\n", ended, cut);
+    tm_sched_free(sched);
+    tm_tensor_unref(tensor);
+    free(values);
+}
+
 /* ---- Blocks ---- */
 
 static void blocks_cover_each_element_once(void **state)
@@ -439,6 +508,8 @@ int main(void)
         cmocka_unit_test(a_failure_ends_it_once_with_words),
         cmocka_unit_test(a_read_that_fails_is_told_with_its_words),
         cmocka_unit_test(a_scan_that_is_cancelled_ends_soon),
+        cmocka_unit_test(what_is_cancelled_within_a_block_has_no_total),
+        cmocka_unit_test(a_scan_may_be_cancelled_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -437,9 +437,10 @@ static void levels_of_each_plane_are_those_of_its_elements(void **state)
 /* ---- Reads that wait: a tensor whose bytes come when the test likes ---- */
 
 enum {
-    BLOCKS = 4,
-    ROWS = 2048,
-    COLS = 4096 /* of BF16: so many blocks */
+    BLOCKS = 4, /* a plane each, which is read at once */
+    PLANE_ROWS = 32,
+    ROWS = BLOCKS * PLANE_ROWS,
+    COLS = 4096
 };
 
 typedef struct slow {
@@ -452,8 +453,8 @@ typedef struct slow {
 static void slow_init(slow *s, uint64_t budget)
 {
     *s = (slow){.place = place_new(budget), .leaf = leaf_new((uint64_t)ROWS * COLS * 2)};
-    assert_int_equal(
-        tm_tensor_blob_new(&s->leaf->blob, TM_BF16, (uint64_t[]){ROWS, COLS}, 2, &s->tensor), 0);
+    const uint64_t dims[] = {BLOCKS, PLANE_ROWS, COLS};
+    assert_int_equal(tm_tensor_blob_new(&s->leaf->blob, TM_BF16, dims, 3, &s->tensor), 0);
     s->asker = (asker){.source = source_of(&s->place, s->tensor, 0), .kind = TM_TILE_STATS};
 }
 
