@@ -59,7 +59,9 @@ void tm_tensor_stats_free(tm_tensor_stats *stats)
 static int keep_stats(scan_tile *self, const tm_scan_total *total, size_t *ret_bytes)
 {
     tm_stats_record record = {.zero_rows = total->zero_rows, .zero_cols = total->zero_cols};
-    tm_stats_summarize(&total->stats, &record.summary);
+    tm_sums sums;
+    tm_stats_sums(&total->stats, &sums);
+    tm_stats_summarize(&total->stats, &sums, &record.summary);
     TM_TRY(tm_tensor_stats_new(&total->stats, &record, &self->stats));
     *ret_bytes =
         sizeof(*self) + sizeof(*self->stats) + self->stats->hist_count * sizeof(*self->stats->hist);

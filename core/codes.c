@@ -108,3 +108,25 @@ unsigned tm_code_of_integer(bool negative, uint64_t magnitude)
     unsigned mantissa = (unsigned)((magnitude << shift) >> 56) & 0x7f;
     return (unsigned)negative << 15 | (127 + 63 - shift) << 7 | mantissa;
 }
+
+static bool are_empty(const uint64_t counts[8])
+{
+    uint64_t any = 0;
+    for (size_t i = 0; i < 8; i++)
+        any |= counts[i];
+    return any == 0;
+}
+
+size_t tm_codes_first(const uint64_t *counts, size_t from, size_t end)
+{
+    while (from < end && counts[from] == 0)
+        from += from % 8 == 0 && end - from >= 8 && are_empty(counts + from) ? 8 : 1;
+    return from;
+}
+
+size_t tm_codes_last(const uint64_t *counts, size_t from, size_t end)
+{
+    while (end > from && counts[end - 1] == 0)
+        end -= end % 8 == 0 && end - from >= 8 && are_empty(counts + end - 8) ? 8 : 1;
+    return end - 1;
+}

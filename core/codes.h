@@ -27,6 +27,11 @@ bool tm_codes_are_bins(tm_dtype dtype);
  */
 void tm_codes_run(tm_dtype dtype, int half, size_t *ret_first, int *ret_step);
 
+/* The first of the codes from FROM to END (not of it) that occurs, the last one: END, or FROM - 1,
+ * where none does. Most codes of a small tensor do not: they are passed over by eights. */
+size_t tm_codes_first(const uint64_t *counts, size_t from, size_t end);
+size_t tm_codes_last(const uint64_t *counts, size_t from, size_t end);
+
 /* The value of CODE; of a bin: its end nearer to 0. */
 float tm_code_value(tm_dtype dtype, size_t code);
 

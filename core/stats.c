@@ -78,11 +78,11 @@ void tm_stats_sums(const tm_stats *stats, tm_sums *ret)
         return;
     }
     memset(ret, 0, sizeof(*ret));
-    for (size_t code = 0; code < stats->bins; code++) {
-        if (stats->hist[code] == 0)
-            continue;
+    const uint64_t *hist = stats->hist;
+    for (size_t code = tm_codes_first(hist, 0, stats->bins); code < stats->bins;
+         code = tm_codes_first(hist, code + 1, stats->bins)) {
         float value = tm_code_value(stats->dtype, code);
         if (isfinite(value))
-            tm_sums_add(ret, (double)value, stats->hist[code]);
+            tm_sums_add(ret, (double)value, hist[code]);
     }
 }

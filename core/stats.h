@@ -74,9 +74,9 @@ extern const unsigned tm_stats_quantile_permille[TM_STATS_QUANTILES];
 /*
  * A quantile q of m finite values is element floor(q (m - 1)) in order of value. Of wider types it
  * is the middle of its bin (of the integers in it, cut to an integer), but exact where it is a
- * zero, and never outside min and max.
+ * zero, and never outside min and max. SUMS are those of STATS.
  */
-void tm_stats_summarize(const tm_stats *stats, tm_stats_summary *ret);
+void tm_stats_summarize(const tm_stats *stats, const tm_sums *sums, tm_stats_summary *ret);
 
 /*
  * A histogram for people: how many elements lie in each of 4096 intervals of sign, exponent and 3

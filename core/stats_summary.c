@@ -20,16 +20,29 @@ typedef struct code {
 
 typedef void code_fn(void *data, const code *c);
 
+static void call(const tm_stats *stats, size_t at, code_fn *fn, void *data)
+{
+    fn(data, &(code){at, tm_code_value(stats->dtype, at), stats->hist[at]});
+}
+
 /* Calls FN for every code that occurs, in order of value. */
 static void each_code(const tm_stats *stats, code_fn *fn, void *data)
 {
+    size_t n = stats->bins / 2, at;
+    int step;
     for (int half = 0; half < 2; half++) {
-        size_t at;
-        int step;
         tm_codes_run(stats->dtype, half, &at, &step);
-        for (size_t i = 0; i < stats->bins / 2; i++, at += (size_t)step)
-            if (stats->hist[at] > 0)
-                fn(data, &(code){at, tm_code_value(stats->dtype, at), stats->hist[at]});
+        size_t from = step > 0 ? at : at + 1 - n, end = from + n;
+        if (step > 0)
+            while ((at = tm_codes_first(stats->hist, from, end)) < end) {
+                call(stats, at, fn, data);
+                from = at + 1;
+            }
+        else
+            while ((at = tm_codes_last(stats->hist, from, end)) != from - 1) {
+                call(stats, at, fn, data);
+                end = at;
+            }
     }
 }
 
@@ -149,13 +162,14 @@ static double entropy_of(const tm_stats *stats, uint64_t n)
 {
     double sum = 0;
     double log_n = n > 0 ? tm_log2_u64(n) : 0;
-    for (size_t i = 0; i < stats->bins; i++)
-        if (stats->hist[i] > 0)
-            sum += (double)stats->hist[i] / (double)n * (log_n - tm_log2_u64(stats->hist[i]));
+    const uint64_t *hist = stats->hist;
+    for (size_t i = tm_codes_first(hist, 0, stats->bins); i < stats->bins;
+         i = tm_codes_first(hist, i + 1, stats->bins))
+        sum += (double)hist[i] / (double)n * (log_n - tm_log2_u64(hist[i]));
     return sum;
 }
 
-void tm_stats_summarize(const tm_stats *stats, tm_stats_summary *ret)
+void tm_stats_summarize(const tm_stats *stats, const tm_sums *sums, tm_stats_summary *ret)
 {
     *ret = (tm_stats_summary){.min = NAN, .max = NAN, .absmax = NAN};
     counting all = {ret, 0, tm_codes_smallest_normal(stats->dtype)};
@@ -172,9 +186,7 @@ void tm_stats_summarize(const tm_stats *stats, tm_stats_summary *ret)
     ret->sparsity = ret->n > 0 ? (double)ret->zero / (double)ret->n : NAN;
     ret->entropy = entropy_of(stats, ret->n);
     quantiles_of(stats, all.finite, ret);
-    tm_sums sums;
-    tm_stats_sums(stats, &sums);
-    ret->moments = tm_moments_of(&sums, all.finite);
+    ret->moments = tm_moments_of(sums, all.finite);
 }
 
 /* --- the histogram for people --- */

@@ -42,39 +42,19 @@ static uint64_t bin_count(const uint64_t *hist, size_t codes, unsigned shift, si
     return count;
 }
 
-/* How many of N counts are 0 before one that is not, in eights: most codes of a small tensor do not
- * occur. */
-static size_t zero_run(const uint64_t *counts, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t any = 0;
-        for (size_t k = 0; k < 8; k++)
-            any |= counts[i + k];
-        if (any)
-            break;
-    }
-    return i;
-}
-
 size_t tm_index_hist_store(const uint64_t *hist, size_t codes, unsigned shift, uint8_t *ret)
 {
     assert(codes >= 1 && codes <= TM_CODES_MAX && shift <= TM_INDEX_HIST_SHIFT_MAX);
-    size_t bins = bins_of(codes, shift), empty = 0, len = 0;
+    size_t bins = bins_of(codes, shift), len = 0;
     for (size_t bin = 0; bin < bins; bin++) {
-        size_t skipped = zero_run(hist + (bin << shift), codes - (bin << shift)) >> shift;
-        empty += skipped;
-        bin += skipped;
-        if (bin == bins)
+        size_t code = tm_codes_first(hist, bin << shift, codes);
+        if (code == codes)
             break;
-        uint64_t count = bin_count(hist, codes, shift, bin);
-        if (count == 0) {
-            empty++;
-            continue;
-        }
+        size_t empty = (code >> shift) - bin;
+        bin += empty;
         if (empty > 0)
             len += put_varint(2 * (empty - 1) + 1, ret ? ret + len : NULL);
-        empty = 0;
+        uint64_t count = bin_count(hist, codes, shift, bin);
         len += put_varint(2 * (count - 1), ret ? ret + len : NULL);
     }
     return len;

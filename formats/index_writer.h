@@ -22,7 +22,8 @@ typedef struct tm_index_item {
     size_t name_len;
     bool scaled;
     uint64_t stored_bytes, context; /* as in tm_index_tensor */
-    const tm_stats *stats;          /* its sums, its histogram, its dtype */
+    const tm_stats *stats;          /* its histogram, its dtype */
+    const tm_sums *sums;            /* those of STATS */
     const tm_stats_record *record;
 } tm_index_item;
 

@@ -30,6 +30,7 @@ typedef struct item {
     tm_req cells_req; /* the words of what kept cells from being written */
     char words[TM_WORDS_MAX];
     tm_stats stats;
+    tm_sums sums;
     tm_stats_record record;
 } item;
 
@@ -86,7 +87,8 @@ static void scan_done(void *ctx, int rc, const char *words, tm_scan_total *total
     if (rc == 0) {
         it->stats = total->stats;
         total->stats = (tm_stats){.bins = 0};
-        tm_stats_summarize(&it->stats, &it->record.summary);
+        tm_stats_sums(&it->stats, &it->sums);
+        tm_stats_summarize(&it->stats, &it->sums, &it->record.summary);
         it->record.zero_rows = total->zero_rows;
         it->record.zero_cols = total->zero_cols;
     }
@@ -179,6 +181,7 @@ static int add(indexing *run, const item *it)
         .stored_bytes = row->bytes,
         .context = it->context,
         .stats = &it->stats,
+        .sums = &it->sums,
         .record = &it->record,
     };
     return tm_index_writer_add(run->writer, &done, run->req);

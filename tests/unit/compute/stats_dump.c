@@ -99,7 +99,9 @@ static void scan_all(plane *p)
 static void print_summary(const plane *p)
 {
     tm_stats_summary s;
-    tm_stats_summarize(&p->stats[0], &s);
+    tm_sums sums;
+    tm_stats_sums(&p->stats[0], &sums);
+    tm_stats_summarize(&p->stats[0], &sums, &s);
     printf("n %" PRIu64 "\nnan %" PRIu64 "\npos_inf %" PRIu64 "\nneg_inf %" PRIu64 "\n", s.n, s.nan,
            s.pos_inf, s.neg_inf);
     printf("zero %" PRIu64 "\nneg_zero %" PRIu64 "\nsubnormal %" PRIu64 "\n", s.zero, s.neg_zero,
@@ -218,7 +220,7 @@ static void init(plane *p, char **argv)
     read_file(p, argv[5]);
     uint64_t cells = (p->rows / TM_SCAN_CELL + 1) * (p->cols / TM_SCAN_CELL + 1);
     for (int i = 0; i < 2; i++) {
-        p->scan[i] = must(tm_scan_new(p->level));
+        p->scan[i] = must(tm_scan_new(p->level, UINT64_MAX));
         p->cells[i] = must(tm_new_array(cells, sizeof(*p->cells[i])));
         if (tm_stats_init(&p->stats[i], p->dtype) < 0)
             die("tm_stats_init");

@@ -14,7 +14,7 @@ static tm_stats stats_of(tm_dtype dtype, const void *src, size_t n)
 {
     tm_stats stats;
     assert_int_equal(tm_stats_init(&stats, dtype), 0);
-    tm_scan *scan = tm_scan_new(TM_CPU_SCALAR);
+    tm_scan *scan = tm_scan_new(TM_CPU_SCALAR, UINT64_MAX);
     assert_non_null(scan);
     tm_scan_begin(scan, &stats);
     tm_scan_block block = {src, 0, n, 1, n, 0, n};
@@ -29,7 +29,9 @@ static tm_stats_summary summary_of(tm_dtype dtype, const void *src, size_t n)
 {
     tm_stats stats = stats_of(dtype, src, n);
     tm_stats_summary summary;
-    tm_stats_summarize(&stats, &summary);
+    tm_sums sums;
+    tm_stats_sums(&stats, &sums);
+    tm_stats_summarize(&stats, &sums, &summary);
     tm_stats_done(&stats);
     return summary;
 }
@@ -218,6 +220,31 @@ static void no_nan_is_counted_as_an_infinity(void **state)
     assert_true(s.nan == 2 && s.pos_inf == 0 && s.neg_inf == 1);
 }
 
+static void the_codes_that_occur_are_found_from_anywhere(void **state)
+{
+    (void)state;
+    enum {
+        CODES = 64
+    };
+    static const uint64_t maps[] = {0,           1, 0x80, 0x8000000000000000, 0x0000010000000001,
+                                    ~UINT64_C(0)};
+    uint64_t counts[CODES];
+    for (size_t m = 0; m < TM_ARRAY_LEN(maps); m++) {
+        for (size_t i = 0; i < CODES; i++)
+            counts[i] = maps[m] >> i & 1;
+        for (size_t from = 0; from < CODES; from++)
+            for (size_t end = from; end <= CODES; end++) {
+                size_t first = from, last = end;
+                while (first < end && counts[first] == 0)
+                    first++;
+                while (last > from && counts[last - 1] == 0)
+                    last--;
+                assert_int_equal(tm_codes_first(counts, from, end), first);
+                assert_int_equal(tm_codes_last(counts, from, end), last - 1);
+            }
+    }
+}
+
 static void codes_are_ranked_by_value(void **state)
 {
     (void)state;
@@ -279,6 +306,7 @@ int main(void)
         cmocka_unit_test(entropy_is_of_bit_patterns),
         cmocka_unit_test(wide_values_have_the_bin_of_what_they_are_cut_to),
         cmocka_unit_test(no_nan_is_counted_as_an_infinity),
+        cmocka_unit_test(the_codes_that_occur_are_found_from_anywhere),
         cmocka_unit_test(codes_are_ranked_by_value),
         cmocka_unit_test(the_histogram_for_people_has_every_element),
     };

@@ -170,7 +170,7 @@ static tm_tensor *floats(const shape *s, float **ret)
 /* Of all values as they lie, a row of 256 after the other. */
 static void scan_directly(const float *values, uint64_t n, tm_stats *ret)
 {
-    tm_scan *scan = tm_scan_new(TM_CPU_SCALAR);
+    tm_scan *scan = tm_scan_new(TM_CPU_SCALAR, UINT64_MAX);
     assert_non_null(scan);
     assert_int_equal(tm_stats_init(ret, TM_F32), 0);
     tm_scan_begin(scan, ret);
@@ -246,7 +246,9 @@ static void statistics_are_those_of_a_direct_scan(void **state)
         tm_stats stats;
         tm_stats_record want = {.zero_rows = 0};
         scan_directly(values, tensor->elems, &stats);
-        tm_stats_summarize(&stats, &want.summary);
+        tm_sums sums;
+        tm_stats_sums(&stats, &sums);
+        tm_stats_summarize(&stats, &sums, &want.summary);
         count_empty_lines(values, &planes, &want);
         expect_record(&tm_tile_stats(tile)->record, &want);
         expect_hist(tm_tile_stats(tile), &stats);

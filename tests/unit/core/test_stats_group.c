@@ -60,8 +60,8 @@ static member member_of(tm_dtype dtype, const double *values, size_t count, uint
         if (isfinite(values[i]))
             tm_stats_offer_absmax(&stats, fabs(values[i]), i);
     }
-    tm_stats_summarize(&stats, &m.record.summary);
     tm_stats_sums(&stats, &m.sums);
+    tm_stats_summarize(&stats, &m.sums, &m.record.summary);
     tm_stats_done(&stats);
     return m;
 }

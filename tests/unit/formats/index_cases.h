@@ -78,7 +78,8 @@ static inline double wide_value(tm_dtype dtype, uint64_t key)
 }
 
 /* To be freed with tm_stats_done(). */
-static inline void make_stats(const index_case *c, tm_stats *stats, tm_stats_record *record)
+static inline void make_stats(const index_case *c, tm_stats *stats, tm_sums *sums,
+                              tm_stats_record *record)
 {
     uint64_t state = c->n * 1000 + (uint64_t)c->dtype;
     assert_int_equal(tm_stats_init(stats, c->dtype), 0);
@@ -95,7 +96,8 @@ static inline void make_stats(const index_case *c, tm_stats *stats, tm_stats_rec
             tm_stats_offer_absmax(stats, (double)fabsf(value), i);
     }
     memset(record, 0, sizeof(*record));
-    tm_stats_summarize(stats, &record->summary);
+    tm_stats_sums(stats, sums);
+    tm_stats_summarize(stats, sums, &record->summary);
     record->zero_rows = c->n % 5;
     record->zero_cols = c->n % 7;
 }
@@ -111,11 +113,12 @@ static inline void add_case(tm_index_writer *writer, const index_case *c)
 {
     tm_req req;
     tm_stats stats;
+    tm_sums sums;
     tm_stats_record record;
     tm_req_init(&req, TM_LANE_INDEX);
-    make_stats(c, &stats, &record);
+    make_stats(c, &stats, &sums, &record);
     tm_index_item item = {c->name,    c->name_len, c->scaled, stored_bytes_of(c),
-                          c->context, &stats,      &record};
+                          c->context, &stats,      &sums,     &record};
     assert_int_equal(tm_index_writer_add(writer, &item, &req), 0);
     tm_stats_done(&stats);
 }
@@ -217,8 +220,7 @@ typedef struct case_content {
 static inline void make_content(const index_case *c, case_content *ret)
 {
     ret->c = c;
-    make_stats(c, &ret->stats, &ret->record);
-    tm_stats_sums(&ret->stats, &ret->sums);
+    make_stats(c, &ret->stats, &ret->sums, &ret->record);
 }
 
 /* Whether what INDEX gives is EXPECTED. *RET_REFUSED: it gave nothing, with words. */

@@ -39,7 +39,7 @@ static void print_case(const index_case *c)
     tm_stats stats;
     tm_stats_record record;
     tm_sums sums;
-    make_stats(c, &stats, &record);
+    make_stats(c, &stats, &sums, &record);
     printf("tensor .");
     for (size_t i = 0; i < c->name_len; i++)
         printf("%02x", (uint8_t)c->name[i]);
@@ -47,7 +47,6 @@ static void print_case(const index_case *c)
            stored_bytes_of(c), c->context);
     for (size_t i = 0; i < TM_STATS_FIELDS; i++)
         print_field(&record, i);
-    tm_stats_sums(&stats, &sums);
     print_sum(&sums.positive);
     print_sum(&sums.negative);
     print_sum(&sums.squares);

@@ -146,8 +146,7 @@ static void sums_come_back_and_nothing_may_follow_them(void **state)
         tm_stats stats;
         tm_stats_record record;
         tm_sums sums, back;
-        make_stats(&index_cases[i], &stats, &record);
-        tm_stats_sums(&stats, &sums);
+        make_stats(&index_cases[i], &stats, &sums, &record);
         size_t len = tm_index_sums_store(&sums, bytes);
         assert_int_equal(tm_index_sums_load(bytes, len, &back), 0);
         assert_memory_equal(&back, &sums, sizeof(sums));

@@ -288,12 +288,13 @@ static int try_all(const char *path, rlim_t limit)
     for (size_t i = 0; rc == 0 && i < INDEX_CASES; i++) {
         const index_case *c = &index_cases[i];
         tm_stats stats;
+        tm_sums sums;
         tm_stats_record record;
         if (has_case(writer, i))
             continue;
-        make_stats(c, &stats, &record);
+        make_stats(c, &stats, &sums, &record);
         tm_index_item item = {c->name,    c->name_len, c->scaled, stored_bytes_of(c),
-                              c->context, &stats,      &record};
+                              c->context, &stats,      &sums,     &record};
         rc = tm_index_writer_add(writer, &item, &req);
         assert_int_equal(has_case(writer, i), rc == 0);
         tm_stats_done(&stats);

@@ -303,9 +303,11 @@ static void test_an_index_file_survives_every_failed_allocation(void **state)
     assert_int_equal(tm_stats_init(&stats, TM_U8), 0);
     stats.hist[3] = 9;
     tm_stats_offer_absmax(&stats, 3, 0);
-    tm_stats_summarize(&stats, &record.summary);
-    const tm_index_item items[] = {{"a", 1, false, 9, 0, &stats, &record},
-                                   {"b", 1, false, 9, 0, &stats, &record}};
+    tm_sums sums;
+    tm_stats_sums(&stats, &sums);
+    tm_stats_summarize(&stats, &sums, &record.summary);
+    const tm_index_item items[] = {{"a", 1, false, 9, 0, &stats, &sums, &record},
+                                   {"b", 1, false, 9, 0, &stats, &sums, &record}};
     two t = {.items = items, .path = at("two.tmidx")};
     assert_true(fail_each(write_it, &t) > 8);
     t.bytes = read_bytes_of(t.path, &t.len);
