@@ -2,12 +2,14 @@
 #include "compute/scan.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "compute/scan_stage.h"
 #include "compute/tally.h"
 
 enum {
     FEW_ELEMENTS = 1 << 14, /* fewer do not pay for emptying the replicas, about 50 us */
+    KEPT_MAX = 16,
     STRIPS = TM_STRIP_STRIDE / TM_STRIP_SIDE, /* of a piece */
     LINE = 64                                 /* bytes that the processor fetches at a time */
 };
@@ -27,22 +29,46 @@ typedef struct piece {
     size_t row, rows;
 } piece;
 
-tm_scan *tm_scan_new(tm_cpu_level level)
+/* Those that have ended: a mebibyte of zeros costs as much as scanning as much. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
+static tm_scan *kept[KEPT_MAX];
+static unsigned kept_count;
+
+static tm_scan *take_kept(void)
 {
-    tm_scan *scan = TM_NEW(tm_scan);
-    if (!scan)
+    pthread_mutex_lock(&lock);
+    tm_scan *scan = kept_count ? kept[--kept_count] : NULL;
+    pthread_mutex_unlock(&lock);
+    return scan;
+}
+
+static bool keep(tm_scan *scan)
+{
+    if (!tm_tally_is_fresh(&scan->tally))
+        return false;
+    pthread_mutex_lock(&lock);
+    bool has_room = kept_count < KEPT_MAX;
+    if (has_room)
+        kept[kept_count++] = scan;
+    pthread_mutex_unlock(&lock);
+    return has_room;
+}
+
+tm_scan *tm_scan_new(tm_cpu_level level, uint64_t elems)
+{
+    bool few = elems < FEW_ELEMENTS;
+    TM_AUTO(tm_scan_freep) tm_scan *scan = few ? NULL : take_kept();
+    if (!scan && (!(scan = TM_NEW(tm_scan)) || tm_tally_init(&scan->tally, few) < 0))
         return NULL;
     tm_stage_init(&scan->stage, level);
-    if (tm_tally_init(&scan->tally) == 0)
-        return scan;
-    free(scan);
-    return NULL;
+    return TM_STEAL(scan);
 }
 
 void tm_scan_free(tm_scan *scan)
 {
-    if (scan)
-        tm_tally_done(&scan->tally);
+    if (!scan || keep(scan))
+        return;
+    tm_tally_done(&scan->tally);
     free(scan);
 }
 
@@ -187,24 +213,22 @@ static void offer_absmax(tm_scan *scan, const piece *job, const double absmax[ST
     find_absmax(scan, job, most, has);
 }
 
-static void count_row(tm_scan *scan, const piece *job, size_t r, bool few)
+static void count_row(tm_scan *scan, const piece *job, size_t r)
 {
     const tm_scan_block *block = job->block;
     tm_tally_run run = {.src = block->src,
                         .first = block->first + (job->row + r) * block->stride + job->col,
                         .n = job->cols,
-                        .values = scan->stage.f32[r],
-                        .few = few};
+                        .values = scan->stage.f32[r]};
     tm_stage_row(&scan->stage, r, run.src, run.first, run.n);
     tm_tally_add(&scan->tally, &run);
 }
 
 static void add_piece(tm_scan *scan, const piece *job)
 {
-    bool few = job->block->rows * job->block->cols < FEW_ELEMENTS;
     double absmax[STRIPS];
     for (size_t r = 0; r < job->rows; r++)
-        count_row(scan, job, r, few);
+        count_row(scan, job, r);
     memset(scan->nonzero, 0, sizeof(scan->nonzero));
     if (job->rows < TM_SCAN_CELL)
         memset(&scan->strip, 0, sizeof(scan->strip));

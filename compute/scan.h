@@ -36,9 +36,10 @@ typedef struct tm_scan_out {
     uint64_t *col_bits; /* [ceil(cols / 64)]: the same of columns; the caller clears both */
 } tm_scan_out;
 
-/* Scratch of one thread, about 1.2 MiB. NULL: no memory. LEVEL is one that tm_cpu_has(). */
+/* Scratch of one thread, about 1.2 MiB; for ELEMS of less than 16,384 (all that will be added) a
+ * tenth of it. NULL: no memory. LEVEL is one that tm_cpu_has(). */
 typedef struct tm_scan tm_scan;
-tm_scan *tm_scan_new(tm_cpu_level level);
+tm_scan *tm_scan_new(tm_cpu_level level, uint64_t elems);
 void tm_scan_free(tm_scan *scan);
 void tm_scan_freep(tm_scan **scan); /* for TM_AUTO */
 

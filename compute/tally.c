@@ -15,14 +15,14 @@ enum {
 };
 #define CODES_MAX (UINT32_MAX - 65536ull)
 
-int tm_tally_init(tm_tally *tally)
+int tm_tally_init(tm_tally *tally, bool few)
 {
     *tally = (tm_tally){0};
     size_t n = (size_t)TM_CODES_MAX * TM_TALLY_REPLICAS;
-    tally->codes = tm_new_array(n, sizeof(*tally->codes));
+    tally->codes = few ? NULL : tm_new_array(n, sizeof(*tally->codes));
     tally->fractions =
         tm_new_array(TM_TALLY_FRACTIONS * TM_TALLY_REPLICAS, sizeof(*tally->fractions));
-    if (tally->codes && tally->fractions)
+    if ((few || tally->codes) && tally->fractions)
         return 0;
     tm_tally_done(tally);
     return -ENOMEM;
@@ -33,6 +33,11 @@ void tm_tally_done(tm_tally *tally)
     free(tally->codes);
     free(tally->fractions);
     *tally = (tm_tally){0};
+}
+
+bool tm_tally_is_fresh(const tm_tally *tally)
+{
+    return tally->codes && !tally->stats && !tally->pending && !tally->pending_fractions;
 }
 
 /* --- emptying --- */
@@ -159,9 +164,23 @@ static void add_few_words(uint64_t *hist, const uint8_t *src, size_t n)
         hist[word_at(src + 2 * i)]++;
 }
 
+static void add_few_bytes(tm_stats *stats, const uint8_t *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        count_byte(stats, src[i], 1);
+}
+
 static void add_nibble(tm_stats *stats, const uint8_t *src, uint64_t at)
 {
     stats->hist[at % 2 == 0 ? src[at / 2] & 15 : src[at / 2] >> 4]++;
+}
+
+static void add_whole_bytes(tm_tally *tally, const uint8_t *src, size_t n)
+{
+    if (tally->codes)
+        add_bytes(tally->codes, src, n);
+    else
+        add_few_bytes(tally->stats, src, n);
 }
 
 /* Whole bytes count as pairs; the halves of bytes at either end alone. */
@@ -172,7 +191,7 @@ static void add_nibbles(tm_tally *tally, const tm_tally_run *run)
         add_nibble(tally->stats, run->src, first++);
     if (end % 2 != 0 && first < end)
         add_nibble(tally->stats, run->src, --end);
-    add_bytes(tally->codes, run->src + first / 2, (end - first) / 2);
+    add_whole_bytes(tally, run->src + first / 2, (end - first) / 2);
 }
 
 /* --- wider types --- */
@@ -192,7 +211,7 @@ static void add_f32(tm_tally *tally, const tm_tally_run *run)
             &tally->fractions[(size_t)(bits >> FRACTION_BITS) * TM_TALLY_REPLICAS + replica];
         to->sum += fraction | 1ull << COUNT_SHIFT;
         to->squares += fraction * fraction;
-        if (run->few)
+        if (!tally->codes)
             tally->stats->hist[bits >> 16]++;
         else
             tally->codes[replica / NEAR * FAR + (size_t)(bits >> 16) * NEAR + replica % NEAR]++;
@@ -255,15 +274,15 @@ void tm_tally_add(tm_tally *tally, const tm_tally_run *run)
     tm_stats *stats = tally->stats;
     unsigned bits = tm_dtype_get(stats->dtype)->bits;
     const uint8_t *src = run->src + run->first * bits / 8;
-    bool uses_codes = bits <= 8 || (!run->few && (bits == 16 || stats->dtype == TM_F32));
+    bool uses_codes = tally->codes && (bits <= 16 || stats->dtype == TM_F32);
     if (uses_codes && tally->pending > CODES_MAX)
         empty_codes(tally);
     tally->pending += uses_codes ? run->n : 0;
     if (bits < 8)
         add_nibbles(tally, run);
     else if (bits == 8)
-        add_bytes(tally->codes, src, run->n);
-    else if (bits == 16 && run->few)
+        add_whole_bytes(tally, src, run->n);
+    else if (bits == 16 && !tally->codes)
         add_few_words(stats->hist, src, run->n);
     else if (bits == 16)
         add_words(tally->codes, src, run->n);

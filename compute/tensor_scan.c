@@ -556,12 +556,12 @@ static int slot_init(slot *s, tm_tensor_scan *scan)
     uint64_t cells = tm_block_cell_rows(&whole, kept) * tm_block_cell_cols(&whole, kept);
     s->scan = scan;
     s->job = (tm_job){.run = run_stripes};
-    s->kernel = tm_scan_new(tm_cpu_best());
+    s->kernel = tm_scan_new(tm_cpu_best(), scan->params.count * b->rows * b->cols);
     s->col_bits = tm_new_array((b->cols + 63) / 64, sizeof(*s->col_bits));
-    s->cells = level ? tm_new_array(cells, sizeof(*s->cells)) : NULL;
+    s->cells = level ? reallocarray(NULL, cells, sizeof(*s->cells)) : NULL;
     /* As many as are halved at most; of the fine levels, those of a tile. */
     uint64_t spare = tm_max_u64(cells, (TM_TILE_SIDE / 2) * (TM_TILE_SIDE / 2));
-    s->spare = level ? tm_new_array(spare, sizeof(*s->spare)) : NULL;
+    s->spare = level ? reallocarray(NULL, spare, sizeof(*s->spare)) : NULL;
     if (!s->kernel || !s->col_bits || (level && (!s->cells || !s->spare)))
         return -ENOMEM;
     TM_TRY(tm_stats_init(&s->stats, scan->params.tensor->dtype));
