@@ -150,7 +150,7 @@ static void each_row(bench *b, bool stages, bool tallies, bool strips)
     tm_tally_begin(&b->tally, &b->stats);
     for (size_t i = 0; i < b->rows * COLS; i += TM_TILE_SIDE) {
         size_t r = i / TM_TILE_SIDE % TM_STRIP_SIDE;
-        tm_tally_run run = {b->src, i, TM_TILE_SIDE, b->stage.f32[r], false};
+        tm_tally_run run = {b->src, i, TM_TILE_SIDE, b->stage.f32[r]};
         if (stages)
             tm_stage_row(&b->stage, r, b->src, i, TM_TILE_SIDE);
         if (tallies)
@@ -239,7 +239,8 @@ int main(int argc, char **argv)
     tm_cpu_level level = tm_cpu_best();
     TM_AUTO_FREE uint8_t *src = mib > 0 && mib < 1 << 16 ? tm_new_array(mib, 1 << 20) : NULL;
     TM_AUTO_FREE bench *b = TM_NEW(bench);
-    if (!src || !b || tm_tally_init(&b->tally) < 0 || !(b->scan = tm_scan_new(level))) {
+    if (!src || !b || tm_tally_init(&b->tally, false) < 0 ||
+        !(b->scan = tm_scan_new(level, UINT64_MAX))) {
         fprintf(stderr, "scan: cannot run with %zu MiB\n", mib);
         return 2;
     }
