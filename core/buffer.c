@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 
-/* Two sizes are kept: the largest FUSE request with room for a plan's bookkeeping, which is also for
- * what a scan reads, and what statistics of rows and columns read (compute/axis_tiles.c). */
+/* Two sizes are kept: the largest FUSE request with room for a plan's bookkeeping, which is also
+ * for what a scan reads, and what statistics of rows and columns read (compute/axis_tiles.c). */
 enum {
     KEPT_MIN = 64 << 10, /* smaller ones are malloc's own business */
     KEPT_MAX = 16,

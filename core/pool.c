@@ -21,8 +21,8 @@ struct key_use {
 };
 
 struct tm_pool {
-    pthread_mutex_t lock; /* guards all below; nothing else is locked while it is held */
-    pthread_cond_t work;
+    pthread_mutex_t lock;        /* guards all below; nothing else is locked while it is held */
+    pthread_cond_t work, rest;   /* rest: nothing is queued or runs */
     tm_job lanes[TM_LANE_COUNT]; /* list heads */
     tm_pool_lane_counts counts[TM_LANE_COUNT];
     unsigned running[CLASSES];
@@ -31,7 +31,7 @@ struct tm_pool {
     tm_pool_params params;
     pthread_t *threads;
     unsigned started, idle, queued; /* queued: in the lanes */
-    bool stopping;
+    bool draining, stopping;
     char name[16];
 };
 
@@ -193,6 +193,15 @@ static tm_job *take_job(tm_pool *pool)
     return NULL;
 }
 
+/* How many jobs are queued or run. */
+static uint64_t count_busy(const tm_pool *pool)
+{
+    uint64_t n = 0;
+    for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+        n += pool->counts[lane].queued + pool->counts[lane].running;
+    return n;
+}
+
 static void run_job(tm_pool *pool, tm_job *job)
 {
     tm_lane lane = job->lane;
@@ -209,6 +218,8 @@ static void run_job(tm_pool *pool, tm_job *job)
     pool->running[class_of(lane)]--;
     pool->counts[lane].running--;
     pool->counts[lane].done++;
+    if (pool->draining && count_busy(pool) == 0)
+        pthread_cond_broadcast(&pool->rest);
 }
 
 static void *thread_main(void *arg)
@@ -267,6 +278,7 @@ int tm_pool_new(const tm_pool_params *params, tm_pool **ret)
             list_init(&pool->keys[i].held[lane]);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->rest, NULL);
     pthread_mutex_lock(&pool->lock);
     int rc = start_thread(pool); /* later ones may fail to start; one is enough to make progress */
     pthread_mutex_unlock(&pool->lock);
@@ -276,6 +288,19 @@ int tm_pool_new(const tm_pool_params *params, tm_pool **ret)
     }
     *ret = pool;
     return 0;
+}
+
+uint64_t tm_pool_drain(tm_pool *pool)
+{
+    uint64_t done = 0;
+    pthread_mutex_lock(&pool->lock);
+    pool->draining = true;
+    while (count_busy(pool) > 0)
+        pthread_cond_wait(&pool->rest, &pool->lock);
+    for (int lane = 0; lane < TM_LANE_COUNT; lane++)
+        done += pool->counts[lane].done;
+    pthread_mutex_unlock(&pool->lock);
+    return done;
 }
 
 void tm_pool_free(tm_pool *pool)
@@ -290,6 +315,7 @@ void tm_pool_free(tm_pool *pool)
     for (unsigned i = 0; i < started; i++)
         pthread_join(pool->threads[i], NULL);
     pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->rest);
     pthread_mutex_destroy(&pool->lock);
     free(pool->threads);
     free(pool->keys);
@@ -325,6 +351,8 @@ bool tm_pool_withdraw(tm_pool *pool, tm_job *job)
             let_go_one(pool, use); /* it may have been the one that was let go */
         job->queued = false;
         pool->counts[job->lane].queued--;
+        if (pool->draining && count_busy(pool) == 0)
+            pthread_cond_broadcast(&pool->rest);
     }
     pthread_mutex_unlock(&pool->lock);
     return queued;

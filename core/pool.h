@@ -38,6 +38,8 @@ typedef struct tm_pool_lane_counts {
 } tm_pool_lane_counts;
 
 TM_MUST_CHECK int tm_pool_new(const tm_pool_params *params, tm_pool **ret);
+/* Waits until nothing is queued or runs; returns how many jobs have run so far. */
+uint64_t tm_pool_drain(tm_pool *pool);
 /* Runs what is queued and what that submits (nobody else does any more), joins the threads. */
 void tm_pool_free(tm_pool *pool);
 

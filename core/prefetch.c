@@ -48,10 +48,18 @@ static void unref(ask *a)
     free(a);
 }
 
-/* A cancelled read that begins later ends at once. */
+static tm_pool *pool_of(const ask *a)
+{
+    return tm_sched_workers(a->read->params.sched, a->job.lane);
+}
+
+/* One that has not begun never will: workers may be busy in higher lanes for long, and what it
+ * holds must not wait for them. */
 static void give_up(ask *a, const char *words)
 {
     a->given_up = true;
+    if (tm_pool_withdraw(pool_of(a), &a->job))
+        unref(a);
     tm_read_cancel(a->read, EINTR, words);
 }
 
@@ -152,7 +160,7 @@ static int add(tm_prefetch *self, tm_read_params *params, const void *owner)
     a->prev = self->asks.prev;
     a->next = &self->asks;
     a->prev->next = a->next->prev = a;
-    tm_pool_submit(tm_sched_workers(params->sched, params->lane), &a->job);
+    tm_pool_submit(pool_of(a), &a->job);
     return 0;
 }
 

@@ -50,7 +50,21 @@ static int start_clock(tm_sched *sched)
     return -pthread_create(&sched->clock, NULL, clock_main, sched);
 }
 
-/* Those who wait first, then those they wait for. */
+/* Waits until no thread has anything to do or to hand on: jobs submit others to other pools, so
+ * they must all have been idle with nothing done in between. */
+static void drain_pools(tm_sched *sched)
+{
+    tm_pool *const pools[] = {sched->openers, sched->near, sched->io, sched->idlers,
+                              sched->workers};
+    uint64_t before, done = UINT64_MAX;
+    do {
+        before = done;
+        done = 0;
+        for (size_t i = 0; i < TM_ARRAY_LEN(pools); i++)
+            done += tm_pool_drain(pools[i]);
+    } while (done != before);
+}
+
 static void free_pools(tm_sched *sched)
 {
     tm_pool_free(sched->openers);
@@ -107,6 +121,7 @@ void tm_sched_free(tm_sched *sched)
     if (!sched)
         return;
     tm_prefetch_stop(sched->prefetch);
+    drain_pools(sched); /* what was cancelled ends in its own time */
     free_pools(sched);
     tm_prefetch_free(sched->prefetch);
     tm_gate_done(&sched->scans);

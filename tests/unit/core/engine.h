@@ -98,6 +98,7 @@ static inline int leaf_fetch_now(tm_blob *blob, uint64_t off, size_t len, void *
     leaf *self = as_leaf(blob);
     pthread_mutex_lock(&self->lock);
     ++*(dst ? &self->asked : &self->near);
+    pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
     if (self->now_rc < 0)
         return tm_fail(req, -self->now_rc, "the leaf fails at once");
@@ -176,6 +177,15 @@ static inline void leaf_wait_started(leaf *self, unsigned count)
     pthread_mutex_lock(&self->lock);
     while (self->started < count)
         wait_changed(&self->changed, &self->lock, "for fetches to start");
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Waits until COUNT fetches of what is only to be near have been asked for. */
+static inline void leaf_wait_near(leaf *self, unsigned count)
+{
+    pthread_mutex_lock(&self->lock);
+    while (self->near < count)
+        wait_changed(&self->changed, &self->lock, "for what is to be near");
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -307,6 +317,43 @@ static inline tm_sched *sched_new(unsigned workers, unsigned io)
     tm_sched *sched;
     assert_int_equal(tm_sched_new(&(tm_sched_params){.workers = workers, .io = io}, &sched), 0);
     return sched;
+}
+
+/* A worker that is kept busy, in the highest lane. */
+typedef struct busy_worker {
+    tm_job job;
+    event begun, let_go;
+} busy_worker;
+
+static inline void run_busy(tm_job *job)
+{
+    busy_worker *h = TM_CONTAINER(job, busy_worker, job);
+    event_set(&h->begun);
+    event_wait(&h->let_go, "for a worker to be let go");
+}
+
+/* BUSY lives until SCHED is freed. */
+static inline void hold_workers(tm_sched *sched, busy_worker *busy, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        busy[i] =
+            (busy_worker){.job = {.run = run_busy}, .begun = EVENT_INIT, .let_go = EVENT_INIT};
+        tm_pool_submit(sched->workers, &busy[i].job);
+        event_wait(&busy[i].begun, "for a worker");
+    }
+}
+
+static inline void let_workers_go(busy_worker *busy, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        event_set(&busy[i].let_go);
+}
+
+static inline uint64_t jobs_queued(tm_sched *sched, tm_lane lane)
+{
+    tm_lane_report lanes[TM_LANE_COUNT];
+    tm_sched_report(sched, lanes);
+    return lanes[lane].jobs.queued;
 }
 
 #endif

@@ -554,6 +554,24 @@ static void *make_storm(void *arg)
     return NULL;
 }
 
+static void drained_is_what_has_neither_queue_nor_work(void **state)
+{
+    (void)state;
+    tm_pool *pool = pool_new(2, 0);
+    note n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    lettered_job jobs[20];
+    for (unsigned round = 1; round <= 50; round++) {
+        n.count = 0;
+        for (size_t i = 0; i < TM_ARRAY_LEN(jobs); i++) {
+            jobs[i] = lettered(&n, 'a', i % 2 ? TM_LANE_SCALAR : TM_LANE_QUERY);
+            tm_pool_submit(pool, &jobs[i].job);
+        }
+        assert_int_equal(tm_pool_drain(pool), round * TM_ARRAY_LEN(jobs));
+        assert_int_equal(n.count, TM_ARRAY_LEN(jobs)); /* nobody else is at it any more */
+    }
+    tm_pool_free(pool);
+}
+
 static void a_job_runs_once_or_was_withdrawn(void **state)
 {
     (void)state;
@@ -601,6 +619,7 @@ int main(void)
         cmocka_unit_test(those_held_go_on_where_one_of_them_is_withdrawn),
         cmocka_unit_test(jobs_that_come_at_once_do_not_wait_for_one_thread),
         cmocka_unit_test(a_pool_that_is_freed_runs_what_its_jobs_still_submit),
+        cmocka_unit_test(drained_is_what_has_neither_queue_nor_work),
         cmocka_unit_test(a_job_runs_once_or_was_withdrawn),
         cmocka_unit_test(freeing_no_pool_is_nothing),
     };
