@@ -9,13 +9,13 @@ enum {
 };
 
 /* The blocks of a tensor as bytes: block I at I * STRIDE, and in it each stripe, which is some of
- * its rows, where the last one has room for STRIPE_ROWS. What is read is whole stripes. */
+ * its rows, at a multiple of STRIPE. What is read is whole stripes. */
 typedef struct blocks_blob {
     tm_blob blob;
     tm_tensor *tensor;
     tm_blocks blocks;
     unsigned bits;
-    uint64_t stripe_rows, stripe; /* the stripe's bytes */
+    uint64_t stripe_rows, stripe; /* the most bytes that one has */
     uint64_t stride;
 } blocks_blob;
 
@@ -78,6 +78,13 @@ static tm_block stripe_at(const blocks_blob *self, const tm_block *block, uint64
     return stripe;
 }
 
+/* What is read of it. */
+static uint64_t stripe_bytes(const blocks_blob *self, const tm_block *stripe)
+{
+    uint64_t elems = stripe->rows * stripe->cols + starts_odd(self, stripe);
+    return elems / 8 * self->bits + (elems % 8 * self->bits + 7) / 8;
+}
+
 static int plan_stripe(blocks_blob *self, tm_plan *plan, const tm_block *stripe, uint8_t *dst)
 {
     const tm_blocks *b = &self->blocks;
@@ -98,7 +105,7 @@ static int plan_stripe(blocks_blob *self, tm_plan *plan, const tm_block *stripe,
 static int blocks_plan(tm_blob *blob, tm_plan *plan, uint64_t off, size_t len, uint8_t *dst)
 {
     blocks_blob *self = as_blocks(blob);
-    assert(off % self->stripe == 0 && len % self->stripe == 0);
+    assert(off % self->stripe == 0);
     for (uint64_t end = off + len; off < end; off += self->stripe, dst += self->stripe) {
         tm_block block = tm_blocks_at(&self->blocks, off / self->stride);
         uint64_t row = off % self->stride / self->stripe * self->stripe_rows;
@@ -392,11 +399,14 @@ static void stripe_read(tm_read *read, int rc)
         submit(s);
 }
 
-/* Has block NUMBER brought near. The lock is held. */
+/* Has block NUMBER brought near. */
 static void foretell(tm_tensor_scan *scan, uint64_t number)
 {
+    pthread_mutex_lock(&scan->lock);
+    tm_lane lane = scan->lane;
+    pthread_mutex_unlock(&scan->lock);
     if (number < scan->end)
-        tm_prefetch_ask(scan->params.sched, scan, scan->lane, &scan->source->blob,
+        tm_prefetch_ask(scan->params.sched, scan, lane, &scan->source->blob,
                         number * scan->source->stride, scan->source->stride);
 }
 
@@ -416,7 +426,6 @@ static bool next_stripe(slot *s)
     s->number = scan->next++;
     s->block = tm_blocks_at(&scan->source->blocks, s->number);
     memset(s->col_bits, 0, (s->block.cols + 63) / 64 * sizeof(*s->col_bits));
-    foretell(scan, s->number + scan->slot_count); /* when all have done the one they are at */
     return true;
 }
 
@@ -429,11 +438,12 @@ static tm_read *read_new(slot *s)
     atomic_store(&s->is_met, false); /* before a cancel may end the read */
     pthread_mutex_lock(&scan->lock);
     if (next_stripe(s)) {
+        tm_block stripe = stripe_at(source, &s->block, s->row);
         tm_read_params params = {
             .sched = scan->params.sched,
             .blob = &scan->source->blob,
             .off = s->number * source->stride + s->row / source->stripe_rows * source->stripe,
-            .len = source->stripe,
+            .len = stripe_bytes(source, &stripe),
             .lane = scan->lane,
             .done = stripe_read,
             .user = s,
@@ -481,6 +491,8 @@ static bool read_next(slot *s)
         leave(s);
         return false;
     }
+    if (s->row == 0)
+        foretell(s->scan, s->number + s->scan->slot_count); /* when all have done theirs */
     tm_read_go(read);
     tm_read_unref(read);
     return meet(s);
@@ -506,10 +518,9 @@ void tm_tensor_scan_start(tm_tensor_scan *scan)
 {
     atomic_fetch_add(&scan->refs, 1); /* until its end */
     scan->running = scan->slot_count + 1;
-    pthread_mutex_lock(&scan->lock);
+    uint64_t first = scan->next;
     for (unsigned i = 0; i < scan->slot_count && scan->source->stride > scan->source->stripe; i++)
-        foretell(scan, scan->next + i); /* for their first blocks are read in stripes too */
-    pthread_mutex_unlock(&scan->lock);
+        foretell(scan, first + i); /* for their first blocks are read in stripes too */
     for (unsigned i = 0; i < scan->slot_count; i++)
         if (read_next(&scan->slots[i]))
             submit(&scan->slots[i]);

@@ -1,6 +1,6 @@
 /*
- * A tensor scanned block by block: each block is read as a read of its own, several at once, and
- * scanned by a worker. A higher lane overtakes between blocks; no thread waits.
+ * A tensor scanned block by block, several at once: workers read a block in stripes and scan each.
+ * A higher lane overtakes between blocks; no thread waits.
  *
  * What it finds depends on the tensor alone, not on threads or order.
  */

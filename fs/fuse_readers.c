@@ -60,6 +60,5 @@ void tm_readers_note(tm_readers *readers, pid_t pid, uint64_t off, size_t len, t
 void tm_readers_ask(const tm_readers *readers, tm_sched *sched, const tm_open_file *file,
                     const tm_foretold *told)
 {
-    tm_lane lane = file->lane > TM_LANE_PREFETCH ? file->lane : TM_LANE_PREFETCH;
-    tm_prefetch_told(sched, readers, lane, file->blob, told);
+    tm_prefetch_told(sched, readers, file->lane, file->blob, told);
 }

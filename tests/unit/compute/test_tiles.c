@@ -593,18 +593,6 @@ static void who_waits_in_a_higher_lane_takes_the_pass_along(void **state)
     slow_done(&s);
 }
 
-typedef struct hold_job {
-    tm_job job;
-    event begun, let_go;
-} hold_job;
-
-static void run_hold(tm_job *job)
-{
-    hold_job *h = TM_CONTAINER(job, hold_job, job);
-    event_set(&h->begun);
-    event_wait(&h->let_go, "for a worker to be let go");
-}
-
 /* Blocks that have been read, but wait for a worker. */
 static void what_waits_for_a_worker_is_taken_along_too(void **state)
 {
@@ -612,24 +600,17 @@ static void what_waits_for_a_worker_is_taken_along_too(void **state)
     slow s;
     slow_init(&s, 1 << 20);
     ending first, second;
-    hold_job holds[2];
+    busy_worker busy[2];
     ask_in(TM_LANE_ANALYSIS, &s.asker, &first);
     leaf_wait_started(s.leaf, 2);
-    for (int i = 0; i < 2; i++) {
-        holds[i] = (hold_job){.job = {.run = run_hold}, .begun = EVENT_INIT, .let_go = EVENT_INIT};
-        tm_pool_submit(s.place.sched->workers, &holds[i].job);
-        event_wait(&holds[i].begun, "for a worker");
-    }
+    leaf_wait_near(s.leaf, 2); /* the blocks after those, which workers look for */
+    hold_workers(s.place.sched, busy, 2);
     assert_true(leaf_end(s.leaf, false, 0, NULL));
-    tm_lane_report lanes[TM_LANE_COUNT];
-    tm_sched_report(s.place.sched, lanes);
-    assert_int_equal(lanes[TM_LANE_ANALYSIS].jobs.queued, 1);
+    assert_int_equal(jobs_queued(s.place.sched, TM_LANE_ANALYSIS), 1);
     ask_in(TM_LANE_SELECTION, &s.asker, &second);
-    tm_sched_report(s.place.sched, lanes);
-    assert_int_equal(lanes[TM_LANE_ANALYSIS].jobs.queued, 0);
-    assert_int_equal(lanes[TM_LANE_SELECTION].jobs.queued, 1);
-    for (int i = 0; i < 2; i++)
-        event_set(&holds[i].let_go);
+    assert_int_equal(jobs_queued(s.place.sched, TM_LANE_ANALYSIS), 0);
+    assert_int_equal(jobs_queued(s.place.sched, TM_LANE_SELECTION), 1);
+    let_workers_go(busy, 2);
     serve(&s, 1, BLOCKS - 1);
     expect_n(&first, (uint64_t)ROWS * COLS);
     expect_n(&second, (uint64_t)ROWS * COLS);
