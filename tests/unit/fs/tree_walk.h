@@ -248,17 +248,26 @@ static inline list list_of(uint64_t ino)
     return l;
 }
 
-/* The names in their order, each with LF. */
-static inline void expect_names(const char *path, const char *expected)
+/* The names in their order, each with LF: to be freed. */
+static inline char *names_at(const char *path)
 {
     tm_text text;
     tm_text_init(&text);
     list l = list_of(find(path).ino);
     for (size_t i = 0; i < l.count; i++)
         tm_text_printf(&text, "%s\n", l.entries[i].name);
-    assert_string_equal(text.bytes ? text.bytes : "", expected);
-    tm_text_done(&text);
     list_done(&l);
+    char *names;
+    size_t len;
+    assert_int_equal(tm_text_steal(&text, &names, &len), 0);
+    return names;
+}
+
+static inline void expect_names(const char *path, const char *expected)
+{
+    char *names = names_at(path);
+    assert_string_equal(names, expected);
+    free(names);
 }
 
 #endif
