@@ -202,6 +202,13 @@ static uint64_t count_busy(const tm_pool *pool)
     return n;
 }
 
+/* A job has ended, or will not be. */
+static void note_rest(tm_pool *pool)
+{
+    if (pool->draining && count_busy(pool) == 0)
+        pthread_cond_broadcast(&pool->rest);
+}
+
 static void run_job(tm_pool *pool, tm_job *job)
 {
     tm_lane lane = job->lane;
@@ -218,8 +225,7 @@ static void run_job(tm_pool *pool, tm_job *job)
     pool->running[class_of(lane)]--;
     pool->counts[lane].running--;
     pool->counts[lane].done++;
-    if (pool->draining && count_busy(pool) == 0)
-        pthread_cond_broadcast(&pool->rest);
+    note_rest(pool);
 }
 
 static void *thread_main(void *arg)
@@ -351,8 +357,7 @@ bool tm_pool_withdraw(tm_pool *pool, tm_job *job)
             let_go_one(pool, use); /* it may have been the one that was let go */
         job->queued = false;
         pool->counts[job->lane].queued--;
-        if (pool->draining && count_busy(pool) == 0)
-            pthread_cond_broadcast(&pool->rest);
+        note_rest(pool);
     }
     pthread_mutex_unlock(&pool->lock);
     return queued;

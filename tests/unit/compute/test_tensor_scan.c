@@ -332,89 +332,91 @@ static void a_failure_ends_it_once_with_words(void **state)
     free(values);
 }
 
+/* A scan of all blocks of a tensor of BF16 that stands in a leaf of the test's. */
+typedef struct scanning {
+    tm_sched *sched;
+    tm_blob *source;
+    tm_tensor *tensor;
+    tm_tensor_scan *scan;
+    outcome o;
+} scanning;
+
+/* SOURCE becomes its own. */
+static void scanning_init(scanning *s, tm_sched *sched, tm_blob *source, const uint64_t dims[2])
+{
+    *s = (scanning){.sched = sched, .source = source, .o = {.ended = EVENT_INIT}};
+    assert_int_equal(tm_tensor_blob_new(source, TM_BF16, dims, 2, &s->tensor), 0);
+    tm_tensor_scan_params params = {.sched = sched,
+                                    .tensor = s->tensor,
+                                    .count = tm_blocks_of(dims, 2, 16).count,
+                                    .done = take_total,
+                                    .ctx = &s->o};
+    assert_int_equal(tm_tensor_scan_new(&params, &s->scan), 0);
+}
+
+static void scanning_cancel(scanning *s)
+{
+    tm_tensor_scan_cancel(s->scan);
+    event_wait(&s->o.ended, "for a scan that was cancelled");
+    assert_int_equal(s->o.rc, -EINTR);
+}
+
+/* Its scheduler was freed. */
+static void scanning_done(scanning *s)
+{
+    tm_tensor_scan_unref(s->scan);
+    tm_tensor_unref(s->tensor);
+    tm_blob_unref(s->source);
+}
+
 static void a_read_that_fails_is_told_with_its_words(void **state)
 {
     (void)state;
-    tm_sched *sched = sched_new(2, 1);
+    scanning s;
     leaf *l = leaf_new(16 << 20);
-    tm_tensor *tensor;
-    assert_int_equal(tm_tensor_blob_new(&l->blob, TM_BF16, (uint64_t[]){2048, 4096}, 2, &tensor),
-                     0);
-    outcome o = {.ended = EVENT_INIT};
-    tm_tensor_scan_params params = {
-        .sched = sched, .tensor = tensor, .count = 4, .parallel = 2, .done = take_total, .ctx = &o};
-    tm_tensor_scan *scan;
-    assert_int_equal(tm_tensor_scan_new(&params, &scan), 0);
-    tm_tensor_scan_start(scan);
+    scanning_init(&s, sched_new(2, 1), &l->blob, (uint64_t[]){2048, 4096});
+    tm_tensor_scan_start(s.scan);
     leaf_wait_started(l, 2);
     leaf_end(l, false, -EIO, "the disk is gone");
     leaf_end(l, false, 0, NULL);
-    event_wait(&o.ended, "for a scan");
-    assert_int_equal(o.rc, -EIO);
-    assert_string_equal(o.words, "the disk is gone");
-    tm_tensor_scan_unref(scan);
-    tm_tensor_unref(tensor);
-    tm_blob_unref(&l->blob);
-    tm_sched_free(sched);
+    event_wait(&s.o.ended, "for a scan");
+    assert_int_equal(s.o.rc, -EIO);
+    assert_string_equal(s.o.words, "the disk is gone");
+    tm_sched_free(s.sched);
+    scanning_done(&s);
 }
 
 static void a_scan_that_is_cancelled_ends_soon(void **state)
 {
     (void)state;
     for (int round = 0; round < 20; round++) {
-        tm_sched *sched = sched_new(2, 1);
+        scanning s;
         leaf *l = leaf_new(16 << 20); /* whose fetches never end by themselves */
-        tm_tensor *tensor;
-        assert_int_equal(
-            tm_tensor_blob_new(&l->blob, TM_BF16, (uint64_t[]){2048, 4096}, 2, &tensor), 0);
-        outcome o = {.ended = EVENT_INIT};
-        tm_tensor_scan_params params = {.sched = sched,
-                                        .tensor = tensor,
-                                        .count = 4,
-                                        .parallel = 3,
-                                        .done = take_total,
-                                        .ctx = &o};
-        tm_tensor_scan *scan;
-        assert_int_equal(tm_tensor_scan_new(&params, &scan), 0);
-        tm_tensor_scan_start(scan);
-        tm_tensor_scan_cancel(scan);
-        event_wait(&o.ended, "for a scan that was cancelled");
-        assert_int_equal(o.rc, -EINTR);
-        tm_tensor_scan_cancel(scan); /* late, and in vain */
-        tm_tensor_scan_unref(scan);
-        tm_tensor_unref(tensor);
-        tm_blob_unref(&l->blob);
-        tm_sched_free(sched);
+        scanning_init(&s, sched_new(3, 1), &l->blob, (uint64_t[]){2048, 4096});
+        tm_tensor_scan_start(s.scan);
+        scanning_cancel(&s);
+        tm_tensor_scan_cancel(s.scan); /* late, and in vain */
+        tm_sched_free(s.sched);
+        scanning_done(&s);
     }
 }
 
-/* Of a block and what it is read by: whatever has been scanned of it, it is not whole. */
+/* Whatever has been scanned of a block, it is not whole. */
 static void what_is_cancelled_within_a_block_has_no_total(void **state)
 {
     (void)state;
     for (unsigned served = 0; served < 16; served++) {
-        tm_sched *sched = sched_new(2, 1);
+        scanning s;
         leaf *l = leaf_new(4 << 20);
-        tm_tensor *tensor;
-        assert_int_equal(tm_tensor_blob_new(&l->blob, TM_BF16, (uint64_t[]){256, 8192}, 2, &tensor),
-                         0);
-        outcome o = {.ended = EVENT_INIT};
-        tm_tensor_scan_params params = {
-            .sched = sched, .tensor = tensor, .count = 1, .done = take_total, .ctx = &o};
-        tm_tensor_scan *scan;
-        assert_int_equal(tm_tensor_scan_new(&params, &scan), 0);
-        tm_tensor_scan_start(scan);
+        scanning_init(&s, sched_new(2, 1), &l->blob, (uint64_t[]){256, 8192});
+        tm_tensor_scan_start(s.scan);
         for (unsigned i = 0; i < served; i++) {
             leaf_wait_started(l, i + 1);
             assert_true(leaf_end(l, false, 0, NULL));
         }
-        tm_tensor_scan_cancel(scan);
-        event_wait(&o.ended, "for a scan that was cancelled");
-        assert_int_equal(o.rc, -EINTR);
-        tm_tensor_scan_unref(scan);
-        tm_tensor_unref(tensor);
-        tm_blob_unref(&l->blob);
-        tm_sched_free(sched);
+        scanning_cancel(&s);
+        tm_sched_free(s.sched);
+        scanning_done(&s);
     }
 }
 
@@ -459,54 +461,6 @@ static void a_scan_may_be_cancelled_at_any_moment(void **state)
     free(values);
 }
 
-/* A source whose bytes come from a thread of the pool, after the worker that asks was held up. */
-typedef struct slow_blob {
-    tm_blob blob;
-    event asked;
-} slow_blob;
-
-static int slow_fetch_now(tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
-{
-    (void)blob;
-    (void)off;
-    (void)len;
-    (void)dst;
-    (void)req;
-    return -EAGAIN;
-}
-
-static void end_fetch(tm_job *job)
-{
-    tm_fetch_done(TM_CONTAINER(job, tm_fetch, job), -EIO, "too late");
-}
-
-static void slow_fetch_start(tm_blob *blob, tm_fetch *fetch)
-{
-    fetch->job = (tm_job){.run = end_fetch, .lane = fetch->read->params.lane};
-    event_set(&TM_CONTAINER(blob, slow_blob, blob)->asked);
-    usleep(20000); /* what follows may come first, as on a busy machine */
-    tm_pool_submit(fetch->read->params.sched->io, &fetch->job);
-}
-
-static bool slow_fetch_cancel(tm_blob *blob, tm_fetch *fetch)
-{
-    (void)blob;
-    return tm_pool_withdraw(fetch->read->params.sched->io, &fetch->job);
-}
-
-static void slow_free(tm_blob *blob)
-{
-    free(TM_CONTAINER(blob, slow_blob, blob));
-}
-
-static const tm_blob_ops slow_ops = {
-    .kind = "slow",
-    .fetch_now = slow_fetch_now,
-    .fetch_start = slow_fetch_start,
-    .fetch_cancel = slow_fetch_cancel,
-    .free = slow_free,
-};
-
 typedef struct scan_job {
     tm_job job;
     tm_tensor_scan *scan;
@@ -517,32 +471,22 @@ static void run_scan(tm_job *job)
     tm_tensor_scan_start(TM_CONTAINER(job, scan_job, job)->scan);
 }
 
-/* A mount ends while scans do that nobody waits for any more. */
+/* A mount ends while a worker hands a read on for a scan that nobody waits for any more. */
 static void threads_stay_until_what_was_cancelled_has_ended(void **state)
 {
     (void)state;
-    tm_sched *sched = sched_new(1, 1);
-    slow_blob *slow = TM_NEW(slow_blob);
-    tm_tensor *tensor;
-    assert_non_null(slow);
-    *slow = (slow_blob){.asked = EVENT_INIT};
-    tm_blob_init(&slow->blob, &slow_ops, 256 << 10); /* one stripe: nothing is read ahead */
-    assert_int_equal(tm_tensor_blob_new(&slow->blob, TM_BF16, (uint64_t[]){32, 4096}, 2, &tensor),
-                     0);
-    outcome o = {.ended = EVENT_INIT};
-    tm_tensor_scan_params params = {
-        .sched = sched, .tensor = tensor, .count = 1, .done = take_total, .ctx = &o};
-    scan_job begin = {.job = {.run = run_scan}};
-    assert_int_equal(tm_tensor_scan_new(&params, &begin.scan), 0);
-    tm_pool_submit(sched->workers, &begin.job);
+    scanning s;
+    disk *slow = disk_new(256 << 10); /* one stripe: nothing is read ahead */
+    slow->delay_us = 20000;
+    scanning_init(&s, sched_new(1, 1), &slow->blob, (uint64_t[]){32, 4096});
+    scan_job begin = {.job = {.run = run_scan}, .scan = s.scan};
+    tm_pool_submit(s.sched->workers, &begin.job);
     event_wait(&slow->asked, "for the first fetch");
-    tm_tensor_scan_cancel(begin.scan);
-    tm_sched_free(sched);
-    assert_true(o.ended.happened);
-    assert_true(o.rc < 0);
-    tm_tensor_scan_unref(begin.scan);
-    tm_tensor_unref(tensor);
-    tm_blob_unref(&slow->blob);
+    tm_tensor_scan_cancel(s.scan);
+    tm_sched_free(s.sched);
+    assert_true(s.o.ended.happened);
+    assert_int_equal(s.o.rc, -EINTR);
+    scanning_done(&s);
 }
 
 /* ---- Blocks ---- */

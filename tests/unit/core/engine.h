@@ -221,6 +221,69 @@ static inline unsigned leaf_started(leaf *self)
     return n;
 }
 
+/* ---- A leaf that the I/O threads read ---- */
+
+typedef struct disk {
+    tm_blob blob;
+    event asked;
+    unsigned delay_us; /* how long who asks is held up, as on a busy machine */
+} disk;
+
+static inline int disk_fetch_now(tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
+{
+    (void)blob;
+    (void)off;
+    (void)len;
+    (void)dst;
+    (void)req;
+    return -EAGAIN;
+}
+
+static inline void disk_read(tm_job *job)
+{
+    tm_fetch *fetch = TM_CONTAINER(job, tm_fetch, job);
+    if (fetch->dst)
+        leaf_fill(fetch->off, fetch->len, fetch->dst);
+    tm_fetch_done(fetch, 0, NULL);
+}
+
+static inline void disk_fetch_start(tm_blob *blob, tm_fetch *fetch)
+{
+    disk *self = TM_CONTAINER(blob, disk, blob);
+    fetch->job = (tm_job){.run = disk_read, .lane = fetch->read->params.lane};
+    event_set(&self->asked);
+    nanosleep(&(struct timespec){.tv_nsec = 1000 * (long)self->delay_us}, NULL);
+    tm_pool_submit(fetch->read->params.sched->io, &fetch->job);
+}
+
+static inline bool disk_fetch_cancel(tm_blob *blob, tm_fetch *fetch)
+{
+    (void)blob;
+    return tm_pool_withdraw(fetch->read->params.sched->io, &fetch->job);
+}
+
+static inline void disk_free(tm_blob *blob)
+{
+    free(TM_CONTAINER(blob, disk, blob));
+}
+
+static const tm_blob_ops disk_ops = {
+    .kind = "test disk",
+    .fetch_now = disk_fetch_now,
+    .fetch_start = disk_fetch_start,
+    .fetch_cancel = disk_fetch_cancel,
+    .free = disk_free,
+};
+
+static inline disk *disk_new(uint64_t size)
+{
+    disk *self = TM_NEW(disk);
+    assert_non_null(self);
+    tm_blob_init(&self->blob, &disk_ops, size);
+    self->asked = EVENT_INIT;
+    return self;
+}
+
 /* ---- How a read ended ---- */
 
 typedef struct ending {

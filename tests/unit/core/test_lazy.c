@@ -160,52 +160,6 @@ static void the_making_outlives_blob_and_readers_that_gave_up(void **state)
 
 /* ---- Makers that read through the I/O threads ---- */
 
-typedef struct disk_blob {
-    tm_blob blob;
-    tm_sched *sched;
-} disk_blob;
-
-static int disk_fetch_now(tm_blob *blob, uint64_t off, size_t len, void *dst, tm_req *req)
-{
-    (void)blob;
-    (void)off;
-    (void)len;
-    (void)dst;
-    (void)req;
-    return -EAGAIN;
-}
-
-static void disk_job(tm_job *job)
-{
-    tm_fetch *fetch = TM_CONTAINER(job, tm_fetch, job);
-    leaf_fill(fetch->off, fetch->len, fetch->dst);
-    tm_fetch_done(fetch, 0, NULL);
-}
-
-static void disk_fetch_start(tm_blob *blob, tm_fetch *fetch)
-{
-    fetch->job = (tm_job){.run = disk_job, .lane = fetch->read->params.lane};
-    tm_pool_submit(TM_CONTAINER(blob, disk_blob, blob)->sched->io, &fetch->job);
-}
-
-static bool disk_fetch_cancel(tm_blob *blob, tm_fetch *fetch)
-{
-    return tm_pool_withdraw(TM_CONTAINER(blob, disk_blob, blob)->sched->io, &fetch->job);
-}
-
-static void disk_free(tm_blob *blob)
-{
-    free(TM_CONTAINER(blob, disk_blob, blob));
-}
-
-static const tm_blob_ops disk_ops = {
-    .kind = "test disk",
-    .fetch_now = disk_fetch_now,
-    .fetch_start = disk_fetch_start,
-    .fetch_cancel = disk_fetch_cancel,
-    .free = disk_free,
-};
-
 static void makers_that_wait_for_the_disk_do_not_wait_for_each_other(void **state)
 {
     (void)state;
@@ -217,12 +171,9 @@ static void makers_that_wait_for_the_disk_do_not_wait_for_each_other(void **stat
     tm_blob *blobs[MAKERS];
     for (unsigned io = 0; io < 2; io++) {
         tm_sched *sched = sched_new(1, io);
-        disk_blob *disk = TM_NEW(disk_blob);
-        assert_non_null(disk);
-        tm_blob_init(&disk->blob, &disk_ops, LAZY_BYTES);
-        disk->sched = sched;
+        disk *source = disk_new(LAZY_BYTES);
         for (int i = 0; i < MAKERS; i++) {
-            m[i] = (making){.sched = sched, .source = &disk->blob};
+            m[i] = (making){.sched = sched, .source = &source->blob};
             blobs[i] = lazy_new(sched, &m[i]);
             ending_go(&e[i], sched, blobs[i], 0, LAZY_BYTES);
         }
@@ -231,7 +182,7 @@ static void makers_that_wait_for_the_disk_do_not_wait_for_each_other(void **stat
             tm_blob_unref(blobs[i]);
         }
         tm_sched_free(sched);
-        tm_blob_unref(&disk->blob);
+        tm_blob_unref(&source->blob);
     }
 }
 
@@ -240,11 +191,8 @@ static void a_scheduler_that_goes_lets_makers_read_to_their_end(void **state)
     (void)state;
     for (int i = 0; i < 50; i++) {
         tm_sched *sched = sched_new(1, 1);
-        disk_blob *disk = TM_NEW(disk_blob);
-        assert_non_null(disk);
-        tm_blob_init(&disk->blob, &disk_ops, LAZY_BYTES);
-        disk->sched = sched;
-        making m = {.sched = sched, .source = &disk->blob};
+        disk *source = disk_new(LAZY_BYTES);
+        making m = {.sched = sched, .source = &source->blob};
         tm_blob *blob = lazy_new(sched, &m);
         ending e;
         ending_go(&e, sched, blob, 0, LAZY_BYTES);
@@ -254,7 +202,7 @@ static void a_scheduler_that_goes_lets_makers_read_to_their_end(void **state)
         assert_int_equal(e.calls, 1);
         tm_read_unref(e.read);
         tm_blob_unref(blob);
-        tm_blob_unref(&disk->blob);
+        tm_blob_unref(&source->blob);
         assert_int_equal(atomic_load(&m.frees), 1);
     }
 }
